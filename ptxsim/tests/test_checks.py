@@ -353,12 +353,14 @@ class Block:
     """
 
     def __init__(self):
-        names = ["mbarrier.init.shared.b64", *["any.b32"] * 20]
+        names = ["mbarrier.init.shared.b64", *["any.b32"] * 30]
         instructions = [ptx.Instruction(i, name, (), i, "") for i, name in enumerate(names)]
         shared = {"_ZZ1kE4tile": ptx.Variable(64, 1024)}
         self.layout, self.alive = Layout(((0, 1),) * 3, (64, 1, 1), (1, 1, 1)), True
         kernel = ptx.Kernel("k", [], shared=shared, instructions=instructions)
-        self.launch = SimpleNamespace(kernel=kernel, shared_bytes=1088, cluster=(1, 1, 1))
+        self.launch = SimpleNamespace(
+            kernel=kernel, shared_bytes=1088, cluster=(1, 1, 1), check=True
+        )
         self.checker, self.findings = Checker(self), []
         self.thread = np.arange(64)
         self.everyone = self.layout.thread_number
@@ -373,6 +375,26 @@ class Block:
 
     def only(self, *threads):
         return np.isin(self.thread, threads)
+
+    def happen(self, index, what, thread, *rest):
+        """One of `happenings`."""
+        lane = self.only(thread) if thread is not None else None
+        if what in ("read", "write"):
+            operation = {"read": "load", "write": "store"}[what]
+            self.access(index, operation, 64 + 16 * rest[0], 16, lane)
+        elif what == "copy":
+            self.checker.copy_counts(8 * rest[1], lane)
+            self.checker.copy_started(index, 64 + 16 * rest[0], 16, lane)
+            self.checker.copy_landed(index, 64 + 16 * rest[0], 16, lane, barrier=8 * rest[1])
+        elif what == "arrive":
+            self.checker.mbarrier_arrive(index, 8 * rest[0], lane)
+        elif what == "complete":
+            self.checker.phase_completed(8 * rest[0], np.array([True]))
+        elif what == "acquire":
+            self.checker.mbarrier_look(index, 8 * rest[0], lane)
+            self.checker.mbarrier_acquire(index, 8 * rest[0], lane)
+        else:
+            self.meet(index)
 
     def access(self, index, operation, addresses, size, mask=True):
         self.checker.access(index, "shared", operation, np.asarray(addresses), size, mask)
@@ -407,20 +429,7 @@ def any_race(happened):
     A copy is an event of its thread, and beside it a write that leads to nothing but to those who
     see a later phase of its mbarrier.
     """
-    count = len(happened)
-    before = np.eye(2 * count, dtype=bool)  # [i, j]: i leads to j; count + i is the write of copy i
-    for j, (what, thread, *rest) in enumerate(happened):
-        before[j, count + j] = what == "copy"
-        for i in range(j):
-            earlier, by, *where = happened[i]
-            if by == thread or "meet" in (what, earlier):
-                before[i, j] = True
-            phases = [event[0] == "complete" and event[2] == rest[-1] for event in happened[i:j]]
-            if what == "acquire" and rest[0] == where[-1] and any(phases):
-                before[i, j] |= earlier == "arrive"
-                before[count + i, j] |= earlier == "copy"
-    for middle in range(2 * count):
-        before |= before[:, [middle]] & before[[middle], :]
+    count, before = len(happened), leads(happened)
     touches = [
         (i + count * (what == "copy"), rest[0], what != "read")
         for i, (what, _, *rest) in enumerate(happened) if what in ("read", "write", "copy")
@@ -432,6 +441,58 @@ def any_race(happened):
     )
 
 
+def leads(happened, by_copies=False):
+    """[i, j]: whether event i leads to j; count + i is the write of copy i. `by_copies`: also what
+    is before the start of a copy leads to those who see its mbarrier's phase."""
+    count = len(happened)
+    before = np.eye(2 * count, dtype=bool)
+    for j, (what, thread, *rest) in enumerate(happened):
+        before[j, count + j] = what == "copy"
+        for i in range(j):
+            earlier, by, *where = happened[i]
+            if -1 not in (by, thread) and (by == thread or "meet" in (what, earlier)):
+                before[i, j] = True
+            phases = [event[0] == "complete" and event[2] == rest[-1] for event in happened[i:j]]
+            if what == "acquire" and rest[0] == where[-1] and any(phases):
+                before[i, j] |= earlier == "arrive" or (by_copies and earlier == "copy")
+                before[count + i, j] |= earlier == "copy"
+                before[i, j] |= earlier == "complete"
+    for middle in range(2 * count):
+        before |= before[:, [middle]] & before[[middle], :]
+    return before
+
+
+def any_missed(happened):
+    """Whether a wait may be for another phase: either the phase before is not known to be complete,
+    or nothing that the phase after waits for comes behind the wait."""
+    before, orders = leads(happened), leads(happened, by_copies=True)
+    for mbarrier in (0, 1):
+        of_phase = [[]]  # what each waits for; the last one is not complete
+        waits = []  # (event, number of the phase)
+        completions = []
+        for i, (what, _, *rest) in enumerate(happened):
+            if what in ("arrive", "copy") and rest[-1] == mbarrier:
+                of_phase[-1].append(i)
+            elif what == "complete" and rest[0] == mbarrier:
+                completions.append(i)
+                of_phase.append([])
+            elif what == "acquire" and rest[0] == mbarrier:
+                waits.append((i, len(completions) - 1))
+        for i, phase in waits:
+            if phase > 0:
+                counted = of_phase[phase - 1]
+                copies = any(happened[j][0] == "copy" for j in counted)
+                came = [j for j in range(i) if happened[j][1] in (happened[i][1], None)]
+                known = before[:, came].any(axis=1)  # before it waits
+                if not known[completions[phase - 1]] and (copies or not known[counted].all()):
+                    return True
+            if len(completions) > phase + 1:
+                behind = [j for each in of_phase[: phase + 2] for j in each]
+                if not orders[i, behind].any():
+                    return True
+    return False
+
+
 @settings(deadline=None, max_examples=200)
 @given(st.lists(happenings, min_size=2, max_size=14))
 @example([("copy", 0, 0, 0), ("complete", -1, 0), ("acquire", 1, 0), ("read", 1, 0)])
@@ -439,23 +500,32 @@ def any_race(happened):
 @example([("write", 1, 0), ("arrive", 1, 0), ("acquire", 0, 0), ("read", 0, 0)])
 def test_races_of_copies_and_mbarriers_are_those_of_brute_force(happened):
     block = block_with_mbarriers()
-    for index, (what, thread, *rest) in enumerate(happened, start=4):
-        lane = block.only(thread) if thread is not None else None
-        if what in ("read", "write"):
-            operation = {"read": "load", "write": "store"}[what]
-            block.access(index, operation, 64 + 16 * rest[0], 16, lane)
-        elif what == "copy":
-            block.checker.copy_started(index, 64 + 16 * rest[0], 16, lane)
-            block.checker.copy_landed(index, 64 + 16 * rest[0], 16, lane, barrier=8 * rest[1])
-        elif what == "arrive":
-            block.checker.mbarrier_arrive(index, 8 * rest[0], lane)
-        elif what == "complete":
-            block.checker.phase_completed(8 * rest[0], np.array([True]))
-        elif what == "acquire":
-            block.checker.mbarrier_acquire(index, 8 * rest[0], lane)
-        else:
-            block.meet(index)
-    assert bool(block.findings) == any_race(happened)
+    for index, event in enumerate(happened, start=4):
+        block.happen(index, *event)
+    assert any("race" in kind for kind, *_ in block.findings) == any_race(happened)
+
+
+# Two warps, for which each warp's first thread does all.
+of_phases = st.one_of(
+    st.tuples(st.sampled_from(["arrive", "acquire"]), st.sampled_from([0, 32]), st.integers(0, 1)),
+    st.tuples(st.just("copy"), st.sampled_from([0, 32]), st.integers(0, 2), st.integers(0, 1)),
+    st.tuples(st.just("complete"), st.just(-1), st.integers(0, 1)),
+    st.just(("meet", None, None)),
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(of_phases, min_size=4, max_size=20))
+@example([("acquire", 0, 0), ("complete", -1, 0)])
+@example([("acquire", 0, 0), ("arrive", 0, 0), ("complete", -1, 0)])
+@example([("arrive", 0, 0), *[("complete", -1, 0)] * 2, ("acquire", 32, 0)])
+@example([("copy", 0, 0, 0), *[("complete", -1, 0)] * 2, ("acquire", 0, 0)])
+def test_waits_for_a_phase_that_may_be_missed_are_those_of_brute_force(happened):
+    block = block_with_mbarriers()
+    for index, event in enumerate(happened, start=4):
+        block.happen(index, *event)
+    kinds = {kind for kind, *_ in block.findings}
+    assert ("mbarrier phase may be missed" in kinds) == any_missed(happened)
 
 
 # --- random programs --------------------------------------------------------------------------

@@ -139,6 +139,12 @@ def test_an_integer_is_a_shape_along_x(grid):
     assert (x == 2).all()
 
 
+@pytest.mark.parametrize("check", ["Strict", 2, None])
+def test_a_launch_is_checked_or_not_or_strictly(check):
+    message = refused("scale", ONE, WARP, [ones(), 2.0, 4], check=check)
+    assert f'check is {check!r}: pass True, False or "strict"' in message
+
+
 @pytest.mark.parametrize("limit_s", ["x", -1, float("nan"), True])
 def test_a_limit_is_a_number_of_seconds(limit_s):
     message = refused("scale", ONE, WARP, [ones(), 2.0, 4], limit_s=limit_s)

@@ -396,3 +396,67 @@ def test_a_source_that_is_read_is_not_yet_stored():
 def test_a_store_after_writes_needs_a_fence(before, after, raced):
     *_, kinds = groups("0", before, after)
     assert kinds == ({"async-proxy race"} if raced else set())
+
+
+FOLLOWED = (
+    recorder.HEAD
+    + """
+extern "C" __global__ void k(const __grid_constant__ TensorMap map, Element* data, unsigned* flag,
+                             float* out) {
+    __shared__ __align__(128) Element box[4 * 16];
+    __shared__ mbarrier full;
+    const int t = threadIdx.x;
+    if (blockIdx.x == 0) {
+        data[t / 16 * ROW + t % 16] = t;
+        __syncthreads();
+        WRITTEN
+        if (t == 0) RELEASE
+        return;
+    }
+    if (t == 0) {
+        init(&full, 1);
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        unsigned seen = 0;
+        while (!seen)
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+        FENCE
+        arrive_and_expect(&full, sizeof(box));
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+                     ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                     :: "r"(place(box)), "l"(&map), "r"(0), "r"(FIRST_ROW), "r"(place(&full)));
+    }
+    __syncthreads();
+    wait(&full, 0);
+    out[t] = box[t];
+}"""
+)
+ASYNC_FENCE = 'asm volatile("fence.proxy.async;" ::: "memory");'
+RELEASE = 'asm volatile("st.release.gpu.global.u32 [%0], 1;" :: "l"(flag) : "memory");'
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({"FENCE": ASYNC_FENCE}, set()),
+        ({"WRITTEN": ASYNC_FENCE}, set()),
+        ({}, {"async-proxy race"}),
+        ({"FIRST_ROW": 2}, {"async-proxy race"}),
+        ({"FIRST_ROW": 4}, set()),  # other rows than those that are written
+        ({"RELEASE": "atomicExch(flag, 1);", "FENCE": ASYNC_FENCE}, {"read-after-write race"}),
+    ],
+)
+@pytest.mark.parametrize(("dtype", "row"), [(np.float32, 20), (np.float16, 24), (np.float32, 32)])
+def test_a_box_of_what_another_block_has_written_needs_a_flag_and_a_fence(
+    parts, expected, dtype, row
+):
+    data = np.zeros((8, row), dtype)
+    box = ptxsim.TensorMap(data[:, :-4], (4, 16))  # rows need not be whole units of 16 bytes
+    args = [box, data, np.zeros(1, np.uint32), np.zeros(64, f4)]
+    given = {"ROW": row, "Element": "float" if dtype is np.float32 else "__half", "WRITTEN": "",
+             "RELEASE": RELEASE, "FENCE": "", "FIRST_ROW": 0, **parts}  # fmt: skip
+    options = tuple(f"-D{part}={code}" for part, code in given.items())
+    text = "#include <cuda_fp16.h>\n" + FOLLOWED
+    run = ptxsim.launch(text, "k", 2, 64, args, options=options, check=True)
+    assert {finding.kind for finding in run.findings} == expected
+    if given["FIRST_ROW"] == 0:
+        assert args[-1].tolist() == list(range(64))

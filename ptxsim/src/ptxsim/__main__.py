@@ -80,10 +80,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     what = "look for races, bad accesses and lost barriers"
     check = commands.add_parser("check", parents=[of_all], help=what, **how)
+    check.add_argument(
+        "--strict", dest="value", action="store_const", const="strict", default=True,
+        help="also for what the PTX ISA demands and most published kernels do without",
+    )  # fmt: skip
     check.add_argument("--json", action="store_true", help="print the findings as JSON")
     check.add_argument("--sarif", type=Path, help="write them to this file, for a code host")
     what = "count sectors, bank conflicts and the like"
-    commands.add_parser("count", parents=[of_all], help=what, **how)
+    commands.add_parser("count", parents=[of_all], help=what, **how).set_defaults(value=True)
     return parser
 
 
@@ -97,7 +101,7 @@ def _run(options: argparse.Namespace) -> Run:
     args = [argument(value, at) for at, value in enumerate(options.arg)]
     how: dict[str, Any] = {
         "shared_bytes": options.shared, "cluster": options.cluster,
-        options.command: True,
+        options.command: options.value,
     }  # fmt: skip
     kernel = options.kernel or _only_kernel(text, is_ptx)
     with warnings.catch_warnings():

@@ -24,6 +24,7 @@ from ptxsim.async_copy import map_bytes
 from ptxsim.async_copy.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 from ptxsim.launcher import Run, launch_ptx
 from ptxsim.limits import LaunchError
+from ptxsim.machine import Check
 from ptxsim.memory.structures import POINTER_BYTES, Part, Structure
 
 ALIGNMENT = 16  # bytes; NumPy's arrays begin at multiples of it
@@ -57,7 +58,7 @@ class Launched(NamedTuple):
 
 
 def launch(
-    host: Any, *args: Any, arch: str = "sm_90a", count: bool = False, check: bool = False,
+    host: Any, *args: Any, arch: str = "sm_90a", count: bool = False, check: Check = False,
     blocks: list[tuple[int, int, int]] | None = None, limit_s: float | None = 120.0,
 ) -> Run:  # fmt: skip
     """As `host(*args)`, with NumPy arrays, which are changed in place.

@@ -24,7 +24,7 @@ from ptxsim.counting import BoxCopy, FactorRead, Recorded, TensorUse, WarpAccess
 from ptxsim.grid import run as run_blocks
 from ptxsim.host_code import device_code
 from ptxsim.limits import LaunchError, TakesTooLong
-from ptxsim.machine import Finding, TooLong
+from ptxsim.machine import Check, Finding, TooLong
 from ptxsim.memory.global_memory import Uninitialised
 from ptxsim.metrics import FMA_METRIC, LineCount, Totals
 from ptxsim.other_gpus import notes_for
@@ -167,7 +167,7 @@ def launch(
     shared_bytes: int = 0,
     cluster: tuple[int, ...] | None = None,
     count: bool = False,
-    check: bool = False,
+    check: Check = False,
     blocks: list[tuple[int, int, int]] | None = None,
     limit_s: float | None = 120.0,
     variables: dict[str, np.ndarray] | None = None,
@@ -197,8 +197,9 @@ def launch(
     memory. `cluster`: in blocks, if not that of __cluster_dims__.
 
     `count`: count requests, sectors, wavefronts and more. `check`: look for races,
-    uninitialised reads and missed barriers too, which takes longer. `blocks`: run only these
-    (x, y, z), in this order. `limit_s`: a launch that will take more seconds is refused, once
+    uninitialised reads and missed barriers too, which takes longer; "strict": also for what the
+    PTX ISA demands and most published kernels do without. `blocks`: run only these (x, y, z), in
+    this order. `limit_s`: a launch that will take more seconds is refused, once
     its speed is known, and leaves the arrays as they were, as Ctrl-C does; None for no limit:
     then Ctrl-C leaves what was written so far.
 
@@ -231,7 +232,7 @@ def launch_ptx(
     shared_bytes: int = 0,
     cluster: tuple[int, ...] | None = None,
     count: bool = False,
-    check: bool = False,
+    check: Check = False,
     blocks: list[tuple[int, int, int]] | None = None,
     limit_s: float | None = 120.0,
     variables: dict[str, np.ndarray] | None = None,
@@ -262,7 +263,7 @@ def launch_ptx(
 def _run(
     kernel: ptx.Kernel, declared: list[arguments.Parameter], is_fused: bool, entry: str, grid: Any,
     block: Any, args: Sequence[Any], arch: str, shared_bytes: int, cluster: Any, count: bool,
-    check: bool, blocks: Any, limit_s: float | None, variables: dict[str, np.ndarray] | None,
+    check: Check, blocks: Any, limit_s: float | None, variables: dict[str, np.ndarray] | None,
 ) -> Run:  # fmt: skip
     args = [arguments.shared_with_numpy(arg) for arg in args]
     notes: tuple[Note, ...] = ()
@@ -271,6 +272,8 @@ def _run(
     for note in notes:
         warnings.warn(str(note), stacklevel=3)
     notes += tuple(notes_for(kernel, arch, count))
+    if check not in (True, False, "strict"):
+        raise LaunchError(f'check is {check!r}: pass True, False or "strict"')
     limits.check_limit(limit_s)
     grid = limits.shape("grid", grid, limits.MAX_GRID)
     block = limits.shape("block", block, limits.MAX_BLOCK)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from math import prod
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -104,6 +105,9 @@ class Translation:
         return self._functions[key]
 
 
+Check: TypeAlias = bool | Literal["strict"]
+
+
 @dataclass
 class PreparedLaunch:
     """One launch: a kernel, its shape and arguments. `parameters`: name -> NumPy scalar."""
@@ -119,7 +123,7 @@ class PreparedLaunch:
     translation: Translation
     known_sums: dict[tuple[int, bool], exactness.KnownSum]
     count: bool
-    check: bool
+    check: Check
     cluster: Triple = (1, 1, 1)  # in blocks
     arch: str = SIMULATED_ARCH
     pending: Pending | None = None  # clusters that can be taken before they begin

@@ -16,11 +16,12 @@ import numpy as np
 
 from ptxsim.launcher import Run, launch_ptx
 from ptxsim.limits import LaunchError
+from ptxsim.machine import Check
 
 
 def launch(
     kernel: Any, grid: int | Sequence[int], block: int | Sequence[int], *args: Any,
-    arch: str = "sm_90", shared_bytes: int = 0, count: bool = False, check: bool = False,
+    arch: str = "sm_90", shared_bytes: int = 0, count: bool = False, check: Check = False,
     blocks: list[tuple[int, int, int]] | None = None, limit_s: float | None = 120.0,
 ) -> Run:  # fmt: skip
     """As `kernel[grid, block](*args)`, with NumPy arrays, which are changed in place.

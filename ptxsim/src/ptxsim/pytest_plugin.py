@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def launch_kernel() -> Callable[..., Run]:
     """As ptxsim.launch, but check=True is the default, and the test fails if there are findings.
+    With check="strict" it fails for more.
 
     `by`: another function that launches, such as ptxsim.launch_ptx or ptxsim.triton.launch.
     """

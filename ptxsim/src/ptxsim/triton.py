@@ -22,6 +22,7 @@ from ptxsim.architectures import WARP
 from ptxsim.async_copy.tensor_map import TensorMap
 from ptxsim.launcher import Run, launch_ptx
 from ptxsim.limits import LaunchError
+from ptxsim.machine import Check
 
 ELEMENTS = {
     "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "bool": "i1",
@@ -36,7 +37,7 @@ SWIZZLES = "none", "32B", "64B", "128B"  # by the number that Triton has for it
 
 def launch(
     kernel: Any, grid: int | Sequence[int] | Callable[[dict], Sequence[int]], *args: Any,
-    arch: str = "sm_90", count: bool = False, check: bool = False,
+    arch: str = "sm_90", count: bool = False, check: Check = False,
     blocks: list[tuple[int, int, int]] | None = None, limit_s: float | None = 120.0, **named: Any,
 ) -> Run:  # fmt: skip
     """As `kernel[grid](*args, **named)`, with NumPy arrays, which are changed in place.

@@ -207,6 +207,70 @@ extern "C" __global__ void polled_unfenced(float* data, int* flag, float* out)
     out[threadIdx.x] = buffer[threadIdx.x];
 }
 
+// Four warps read a stage, and tell the fifth, which has the next tile copied into it.
+extern "C" __global__ void refilled(const float* x, float* out, int steps)
+{
+    __shared__ __align__(16) float stage[2][128];
+    __shared__ u64 full[2], empty[2];
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < 2; ++s) {
+            init(shared_address(&full[s]), 1);
+            init(shared_address(&empty[s]), 4);
+        }
+        fence_init();
+    }
+    __syncthreads();
+    if (threadIdx.x >= 128) {
+        for (int step = 0; threadIdx.x == 128 && step < steps; ++step) {
+            const int s = step % 2;
+            if (step >= 2) wait(shared_address(&empty[s]), (step / 2 - 1) % 2);
+#ifdef MENDED
+            fence_shared();
+#endif
+            expect(shared_address(&full[s]), 512);
+            copy(shared_address(stage[s]), x + step * 128, 512, shared_address(&full[s]));
+        }
+        return;
+    }
+    float sum = 0;
+    for (int step = 0; step < steps; ++step) {
+        wait(shared_address(&full[step % 2]), step / 2 % 2);
+        sum += stage[step % 2][threadIdx.x];
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) arrive(shared_address(&empty[step % 2]));
+    }
+    out[threadIdx.x] = sum;
+}
+
+// A warp reads a row in one stage while the next row is copied into the other one.
+extern "C" __global__ void refilled_by_its_reader(const float* x, float* out, int rows)
+{
+    __shared__ __align__(16) float stage[2][32];
+    __shared__ u64 full[2];
+    if (threadIdx.x == 0) {
+        init(shared_address(&full[0]), 1);
+        init(shared_address(&full[1]), 1);
+        fence_init();
+    }
+    float sum = 0;
+    for (int row = -1; row < rows; ++row) {
+        if (threadIdx.x == 0 && row + 1 < rows) {
+            const int s = (row + 1) % 2;
+            expect(shared_address(&full[s]), 128);
+            copy(shared_address(stage[s]), x + (row + 1) * 32, 128, shared_address(&full[s]));
+        }
+        __syncwarp();
+        if (row < 0) continue;
+        wait(shared_address(&full[row % 2]), row / 2 % 2);
+        sum += stage[row % 2][threadIdx.x];
+#ifdef MENDED
+        fence_shared();
+#endif
+        __syncwarp();
+    }
+    out[threadIdx.x] = sum;
+}
+
 // --- barriers ------------------------------------------------------------------------------------
 
 // Four warps of twelve have a barrier to themselves, and it is that of all twelve.
@@ -229,13 +293,14 @@ extern "C" __global__ void some_warps(float* out)
 // Two blocks of a cluster release a stage to each other in each step, and one has more steps.
 extern "C" __global__ void __cluster_dims__(2) unequal_depths(const int* steps, float* out)
 {
-    __shared__ u64 empty;
+    __shared__ u64 empty[2];  // in turn: the other block may be a step ahead
     int most = steps[blockIdx.x];
 #ifdef MENDED
     most = max(steps[0], steps[1]);
 #endif
     if (threadIdx.x == 0) {
-        init(shared_address(&empty), 1);
+        init(shared_address(&empty[0]), 1);
+        init(shared_address(&empty[1]), 1);
         fence_init();
     }
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
@@ -245,8 +310,8 @@ extern "C" __global__ void __cluster_dims__(2) unequal_depths(const int* steps, 
         if (threadIdx.x == 0)
             asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; "
                          "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
-                         :: "r"(shared_address(&empty)), "r"(1 - blockIdx.x) : "memory");
-        wait(shared_address(&empty), step % 2);
+                         :: "r"(shared_address(&empty[step % 2])), "r"(1 - blockIdx.x) : "memory");
+        wait(shared_address(&empty[step % 2]), step / 2 % 2);
     }
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
     out[blockIdx.x * blockDim.x + threadIdx.x] = sum;

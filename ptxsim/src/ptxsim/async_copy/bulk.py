@@ -197,6 +197,8 @@ class BulkCopies:
         if not here.any():
             return
         corners = corners_of(lanes, coordinates, here)
+        if lanes.checker:
+            lanes.checker.global_races.box_read(index, used, corners, here)
         if lanes.checker and used.unwritten is not None:
             self._look_for_unwritten(index, used, corners, here)
         place = of_lanes(lanes, clusters.place_of(destination), here)
@@ -238,6 +240,7 @@ class BulkCopies:
             return
         if lanes.checker:
             self.mbarriers.look_for_unfenced(copy.index, copy.mbarrier, copy.mask)
+            lanes.checker.copy_counts(copy.mbarrier, copy.mask)
             if copy.operation is None:
                 lanes.checker.copy_started(copy.index, copy.destination, copy.size, copy.mask)
             else:

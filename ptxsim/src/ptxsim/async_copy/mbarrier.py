@@ -86,6 +86,8 @@ class Mbarriers:
             most = at.reduce(np.where(here, count, 0), np.maximum)
             for values in (barrier.expected, barrier.missing):
                 values[blocks] = most[blocks]
+            if self.lanes.checker:
+                self.lanes.checker.mbarrier_initialised(address, blocks)
             barrier.valid[blocks], barrier.phase[blocks] = True, 0
             barrier.bytes[blocks], barrier.landed[blocks] = 0, 0
             thread = np.where(here, self.layout.thread_number, self.layout.threads)
@@ -280,7 +282,7 @@ class Mbarriers:
                 done = phase != (np.asarray(waited) >> COUNT_BITS)
             done = done & here
             if self.lanes.checker and np.any(done):
-                self.lanes.checker.mbarrier_acquire(index, addresses, done)
+                self.lanes.checker.mbarrier_acquire(index, addresses, done, by_parity)
             result |= done
         return result
 

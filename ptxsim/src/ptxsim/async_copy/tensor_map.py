@@ -291,6 +291,15 @@ class MapInUse:
             element = self.map.element if self.map.element in PACKED else ""
             self.unwritten = replace(self.map, array=flags, element=element, fill="zero")
 
+    def addresses(self, corners: np.ndarray) -> Iterator[tuple]:
+        """Of boxes (n, axes): which, the addresses of their pieces (n, pieces), which of these are
+        inside the array, and the bytes of a piece."""
+        for rows, elements, where, inside in self.map._pieces(corners, self.map._elements):
+            offsets = sum(i * step for i, step in zip(where, elements.strides, strict=True))
+            count = len(corners[rows])
+            places = (self.begin + offsets).reshape(count, -1)
+            yield rows, places, inside.reshape(count, -1), elements.itemsize
+
     def store(self, corners: np.ndarray, units: np.ndarray, reduction: tuple | None = None) -> None:
         self.buffer.written = True
         if reduction is None:

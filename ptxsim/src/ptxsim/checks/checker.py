@@ -18,6 +18,7 @@ from ptxsim.architectures import WARP
 from ptxsim.checks.clocks import BlockClocks, ThreadClocks, names, team_of, threads_of_rank
 from ptxsim.checks.global_races import GlobalRaces, History
 from ptxsim.checks.in_clusters import ClusterChecks
+from ptxsim.checks.phases import Phases
 from ptxsim.checks.program import chosen_later, flags_of, mere_writes, needs_thread_clocks
 from ptxsim.checks.races import BARRIER_BYTES, Races
 from ptxsim.checks.tensor_memory import TensorChecks
@@ -55,6 +56,7 @@ class Checker:
         self.races = Races(lanes, self.clocks, self.team)
         self.cluster = ClusterChecks(lanes, self.clocks, self.team)
         self._flag_reads, self._flag_writes = flags_of(self.kernel)
+        self.phases = Phases(lanes, self)
         self.warpgroups = Warpgroups(lanes, self)
         self.tensor = TensorChecks(lanes, self)
         self._chosen_later, self._loaded = chosen_later(self.kernel), {}
@@ -297,6 +299,11 @@ class Checker:
             if not self.alone and barrier is not None:
                 self.cluster.landed(index, addresses, barrier, mask)
 
+    def copy_counts(self, barrier, mask) -> None:
+        """The lanes start copies whose bytes the phase of `barrier` waits for."""
+        for name, here in self._by_barrier(barrier, mask):
+            self.phases.copies(name, here)
+
     def reduced(self, barrier, mask) -> None:
         """Reductions are done: who sees the mbarrier's phase complete knows what the lanes know."""
         for name, here in self._by_barrier(barrier, mask):
@@ -310,7 +317,10 @@ class Checker:
         self.mbarrier_look(index, barrier, mask)
         if not self.alone:
             self.cluster.touched(index, barrier, mask)
-        self.reduced(barrier, mask)
+        for name, here in self._by_barrier(barrier, mask):
+            lanes = self._sorted(here)
+            self.phases.arrived(name, *lanes)
+            self.clocks.release(name, *lanes)
 
     def mbarrier_look(self, index: int, barrier, mask) -> None:
         """The lanes look at an mbarrier without effect: test_wait and try_wait, also expect_tx."""
@@ -318,14 +328,20 @@ class Checker:
 
     def phase_completed(self, barrier: int, blocks) -> None:
         """The mbarrier at byte `barrier` completes a phase in `blocks`, a (blocks,) bool array."""
-        of_team = blocks[self.layout.block_of]
-        for rank in np.flatnonzero(of_team.any(axis=0)).tolist():
-            self.clocks.complete(rank << RANK_SHIFT | int(barrier), of_team[:, rank])
+        for name, teams in self._by_name(barrier, blocks):
+            self.phases.completed(name, teams)
+            self.clocks.complete(name, teams)
 
-    def mbarrier_acquire(self, index: int, barrier, mask) -> None:
+    def mbarrier_initialised(self, barrier: int, blocks) -> None:
+        for name, teams in self._by_name(barrier, blocks):
+            self.phases.initialised(name, teams)
+
+    def mbarrier_acquire(self, index: int, barrier, mask, by_parity=True) -> None:
         """The lanes have seen the last completed phase: a try_wait or test_wait gave true."""
         for name, here in self._by_barrier(barrier, mask):
-            self.clocks.acquire(name, *self._sorted(here))
+            lanes = self._sorted(here)
+            self.phases.waited(index, name, *lanes, by_parity)
+            self.clocks.acquire(name, *lanes)
 
     # --- clusters ---------------------------------------------------------------------------------
 
@@ -333,6 +349,8 @@ class Checker:
         """The lanes arrive at the cluster's barrier; unless it `releases`, nothing is told."""
         if releases:
             self.clocks.release("cluster", *self._sorted(mask))
+        else:
+            self.phases.precede("cluster", mask)
 
     def cluster_opened(self, clusters) -> None:
         """All have arrived, in some of the clusters: a (clusters,) mask."""
@@ -347,6 +365,12 @@ class Checker:
         self.cluster.look_for_left()
         self.registers.look_at_the_sum()
         self.tensor.finish()
+
+    def _by_name(self, barrier: int, blocks):
+        """[(name, teams)] of the mbarriers at byte `barrier` of `blocks`: see clocks.names."""
+        of_team = blocks[self.layout.block_of]
+        for rank in np.flatnonzero(of_team.any(axis=0)).tolist():
+            yield rank << RANK_SHIFT | int(barrier), of_team[:, rank]
 
     def _by_barrier(self, barrier, mask):
         return self.layout.by_value(names(self.layout, barrier), mask)

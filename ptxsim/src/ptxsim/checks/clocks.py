@@ -63,19 +63,20 @@ class ThreadClocks(BlockClocks):
         # (blocks, threads, columns): the time up to which a thread knows another, not itself.
         self.known = np.full((layout.blocks, self.threads, self.threads), KNOWN_TO_ALL, np.int32)
         self.tick(-1)
-        self._columns: dict = {}  # address of an mbarrier, or a warpgroup -> its column
+        self._columns: dict = {}  # address of an mbarrier, or a warpgroup -> its first column
         # What the threads that came to a barrier know: key -> (blocks, columns).
         self._gathered: dict = {}
         self._completed: dict[int, np.ndarray] = {}  # the same, of completed phases of mbarriers
 
-    def column(self, mbarrier) -> int:
-        """The column of the mbarrier at this address, or of ("wgmma", number of a warpgroup)."""
+    def column(self, mbarrier, count: int = 1) -> int:
+        """The column of the mbarrier at this address, or of ("wgmma", number of a warpgroup);
+        the first of `count` columns."""
         if mbarrier not in self._columns:
             self._columns[mbarrier] = self.known.shape[2]
-            self.known = _one_more(self.known)
+            self.known = _with_more(self.known, count)
             for table in (self._gathered, self._completed):
                 for key, rows in table.items():
-                    table[key] = _one_more(rows)
+                    table[key] = _with_more(rows, count)
         return self._columns[mbarrier]
 
     # --- barriers of a block, and mbarriers -------------------------------------------------------
@@ -87,18 +88,18 @@ class ThreadClocks(BlockClocks):
         rows = self.known[block, thread]
         rows[np.arange(len(rows)), thread] = self.now
         first = np.flatnonzero(np.diff(block, prepend=-1))
-        gathered, these = self._row(self._gathered, key), block[first]
+        gathered, these = self.gathered(key), block[first]
         gathered[these] = np.maximum(gathered[these], np.maximum.reduceat(rows, first))
 
     def complete(self, mbarrier: int, blocks) -> None:
         column = self.column(mbarrier)
-        gathered = self._row(self._gathered, mbarrier)
+        gathered = self.gathered(mbarrier)
         gathered[blocks, column] = self.now
         self._row(self._completed, mbarrier)[blocks] = gathered[blocks]
 
     def tell(self, key, block: int, column: int) -> None:
         """Who leaves `key` knows what was done so far in a column."""
-        self._row(self._gathered, key)[block, column] = self.now
+        self.gathered(key)[block, column] = self.now
 
     def learn(self, key, block, thread) -> None:
         """Threads (n,) know what was done so far in the column of `key`."""
@@ -109,7 +110,7 @@ class ThreadClocks(BlockClocks):
 
     def leave(self, key, block, thread) -> None:
         """The barrier `key` has opened; threads (n,) leave it. What was gathered stays."""
-        self._learn(block, thread, self._row(self._gathered, key))
+        self._learn(block, thread, self.gathered(key))
 
     def take_turns(self, block, thread) -> None:
         """Threads (n,), sorted by block, are at one place in turn: each knows those before it."""
@@ -126,6 +127,10 @@ class ThreadClocks(BlockClocks):
         if self._columns:  # all now know what some knew of copies; of threads `opened` tells
             copies = self.known[blocks, :, self.threads :]
             self.known[blocks, :, self.threads :] = copies.max(axis=1, keepdims=True)
+
+    def gathered(self, key) -> np.ndarray:
+        """(blocks, columns): what the threads that came to `key` so far know together."""
+        return self._row(self._gathered, key)
 
     def _learn(self, block, thread, rows) -> None:
         self.known[block, thread] = np.maximum(self.known[block, thread], rows[block])
@@ -179,8 +184,8 @@ class ThreadClocks(BlockClocks):
         return unknown
 
 
-def _one_more(rows: np.ndarray) -> np.ndarray:
-    return np.concatenate([rows, np.zeros((*rows.shape[:-1], 1), rows.dtype)], axis=-1)
+def _with_more(rows: np.ndarray, count: int) -> np.ndarray:
+    return np.concatenate([rows, np.zeros((*rows.shape[:-1], count), rows.dtype)], axis=-1)
 
 
 # --- teams ----------------------------------------------------------------------------------------

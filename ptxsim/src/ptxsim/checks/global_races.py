@@ -9,7 +9,7 @@ a volatile read. Which flag it was is not looked at, so a wrong one is not found
 
 Two reads are no race, nor are two atomics, nor a read and an atomic, nor a write of the value that
 is there already. Volatile and relaxed accesses are flags, and no race themselves. Of asynchronous
-copies, those that read a stretch are looked at: what threads wrote needs a fence.proxy.async, too.
+copies, those that read are looked at: what threads wrote needs a fence.proxy.async, too.
 """
 
 from __future__ import annotations
@@ -127,14 +127,25 @@ class GlobalRaces:
 
     def bulk_read(self, index: int, addresses, mask) -> None:
         """Bulk copies read units (n, units) of global memory; `mask` has their n lanes."""
-        lanes = np.repeat(self._lanes(mask), addresses.shape[1])
-        parts, _ = self.memory.locate(addresses, MOVED.itemsize, True)
+        self._bulk_read(index, addresses, self._lanes(mask), True, MOVED.itemsize)
+
+    def box_read(self, index: int, used, corners, mask) -> None:
+        """As `bulk_read`, boxes (n, axes) of `used`, a MapInUse."""
+        if used.buffer.base in self.history.arrays:
+            lanes = self._lanes(mask)
+            for rows, addresses, inside, size in used.addresses(corners):
+                self._bulk_read(index, addresses, lanes[rows], inside, size)
+
+    def _bulk_read(self, index: int, addresses, lanes, inside, size: int) -> None:
+        lanes = np.repeat(lanes, addresses.shape[1])
+        parts, _ = self.memory.locate(addresses, size, inside)
         for buffer, offsets, allowed in parts:
             accesses = self.history.arrays.get(buffer.base)
             if accesses is None:
                 continue
+            accesses.refine(size)
             here = np.broadcast_to(allowed, addresses.shape).reshape(-1)
-            touched = self._touched(buffer, offsets.reshape(-1)[here], MOVED.itemsize, lanes[here])
+            touched = self._touched(buffer, offsets.reshape(-1)[here], size, lanes[here])
             _, _, granules, _, threads = touched
             self._look(index, touched, accesses.writes, "read-after-write race", "written",
                        within_team=False)  # fmt: skip

@@ -22,6 +22,7 @@ from ptxsim.ptx import TYPE_BYTES
 BARRIER_BYTES = 8  # of an mbarrier
 INITIALISED = 1  # among the records of writes: at no time, so that all threads know of it
 BULK = "cp.async.bulk", "cp.reduce.async.bulk"  # by the asynchronous proxy, as others are not
+STRICT = "strict"  # of `check`: see launch
 COARSE = 16  # bytes of a granule, as long as no smaller access is met
 
 
@@ -44,6 +45,10 @@ class Races:
         # What threads wrote and no fence.proxy.async was told of, where anything may read it so.
         is_asynchronous = self.kernel.has("wgmma", "tcgen05", *BULK)
         self.unfenced = Writes(self._granules) if is_asynchronous else None
+        # With check="strict": ordinary reads, and up to which time each thread's are fenced.
+        self.generic_reads, self._fenced = None, np.zeros((team.blocks, team.threads), np.int64)
+        if lanes.launch.check == STRICT and self.kernel.has(*BULK) and self._by_thread:
+            self.generic_reads = self._reads()
         self._overwritten = None  # (what a store is about to overwrite, what with)
         self._masks, self._extremes = MaskCache(), {}
 
@@ -67,6 +72,8 @@ class Races:
         else:
             look = {"load": self._load, "look": self._look, "atomic": self._atomic}[operation]
             look(index, size, touch)
+            if operation == "load" and self.generic_reads is not None:
+                self.generic_reads.note(touch, index, self.clocks)
 
     def _load(self, index, size, touch) -> None:
         self._read(index, size, touch)
@@ -128,6 +135,7 @@ class Races:
         self._look_for_copies(index, size, touch, "write")
         if self.kernel.instructions[index].opcode.startswith(BULK):
             self._look_for_unfenced(index, size, touch)
+            self._look_for_unfenced_reads(index, size, touch)
         self.arriving.note(touch.lane_granules, touch.thread[:, None], time)
 
     def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
@@ -213,6 +221,15 @@ class Races:
                 unknown = self.clocks.unknown(block, others, actor[here], time[here])
                 known[here] = ~unknown.all(axis=0)
         self.unfenced.last[granules[known]] = 0
+        if self.generic_reads is not None:
+            self._fence_reads(mask)
+
+    def _fence_reads(self, mask) -> None:
+        of_team = self.team.block_number, self.team.thread_number
+        team, thread = (self.layout.of(number, mask) for number in of_team)
+        known = self.clocks.known[team, thread, : self.team.threads]
+        np.maximum.at(self._fenced, team, np.maximum(known, self.clocks.opened[team][:, None]))
+        self._fenced[team, thread] = self.clocks.now
 
     def forget_unfenced(self, addresses, size: int, mask) -> None:
         """What tcgen05.alloc wrote needs no fence."""
@@ -235,16 +252,21 @@ class Races:
     def _granules(self) -> int:
         return self.layout.blocks * self.stride // self.granule
 
+    @property
+    def _by_thread(self) -> bool:
+        return isinstance(self.clocks, ThreadClocks)
+
     def _reads(self):
-        if isinstance(self.clocks, ThreadClocks):
+        if self._by_thread:
             return ReadsByThread(self._granules, self.team.threads)
         return ReadsSinceBarrier(self._granules)
 
     def _touch(self, addresses, size: int, mask) -> Touch:
         if size % self.granule:
             factor, self.granule = self.granule // gcd(size, self.granule), gcd(size, self.granule)
-            tables = (self.writes, self.reads, self.atomics, self.arriving, self.leaving)
-            for table in (*tables, self.unfenced, *self.group_reads.values()):
+            tables = (self.writes, self.reads, self.atomics, self.arriving, self.leaving,
+                      self.unfenced, self.generic_reads)  # fmt: skip
+            for table in (*tables, *self.group_reads.values()):
                 if table is not None:
                     table.refine(factor)
         first = places(self.layout, addresses, self.stride) // self.granule
@@ -344,6 +366,18 @@ class Races:
             by = f"thread {self._thread(first & ACTOR)} in line {line}"
             what = f"was written by {by}, with no fence.proxy.async since"
             self._find("async-proxy race", index, size, touch, record != 0, what)
+
+    def _look_for_unfenced_reads(self, index, size, touch) -> None:
+        if self.generic_reads is None:
+            return
+        times = self.generic_reads.by_thread[touch.lane_granules]
+        wrong = times > self._fenced[touch.lane_block][:, None]
+        if wrong.any():
+            lane, part, thread = np.argwhere(wrong)[0]
+            line = self.lanes.line(self.clocks.instruction(times[lane, part, thread]))
+            what = f"was read by thread {self._thread(int(thread))} in line {line}"
+            what += ", with no fence.proxy.async since"
+            self._find("async-proxy race", index, size, touch, wrong.any(axis=2), what)
 
     def _look_for_rivals(self, index, size, touch, overwritten) -> None:
         """Lanes of one store that write different values to the same place."""

@@ -62,6 +62,7 @@ class Warpgroups:
         instruction = self.kernel.instructions[index]
         sums, factors = registers_of(instruction)
         self._look_for_fence(index, (*sums, *factors), groups)
+        self.checker.phases.meet(groups)
         for name in factors:
             self._look(index, name, groups, writes=False)
         number = np.where(groups, self._committed + 1, 0)
