@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim import arguments, limits, machine, ptx
+from ptxsim import arguments, limits, machine, ptx, textures
 from ptxsim.architectures import SIMULATED_ARCH
 from ptxsim.arithmetic import exactness, float32
 from ptxsim.compile import headers, nvrtc
@@ -29,6 +29,7 @@ from ptxsim.memory.global_memory import Uninitialised
 from ptxsim.metrics import FMA_METRIC, LineCount, Totals
 from ptxsim.other_gpus import notes_for
 from ptxsim.ptx import KEPT_KERNELS
+from ptxsim.textures import Surface
 from ptxsim.threads.layout import Triple
 
 
@@ -297,12 +298,13 @@ def _run(
         shared_bytes=kernel.shared_bytes + shared_bytes, dynamic_bytes=shared_bytes,
         translation=_translation(kernel, may_be_subnormal),
         known_sums=exactness.known_sums(given), count=count, check=check, cluster=cluster,
-        arch=arch, maps=maps,
+        arch=arch, maps=maps, images=textures.reached_by(kernel),
     )  # fmt: skip
     for indices in blocks or []:
         check_block(indices, grid)
     changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
     changed += [*mapped, *variables.values()]
+    changed += [each.array for each in prepared.images.values() if isinstance(each, Surface)]
     before = [(array, array.copy()) for array in changed] if limit_s is not None else []
     record = (blocks[-1][0], blocks[-1][1], blocks[-1][2]) if count and blocks else None
     deadline = machine.Deadline(inf if limit_s is None else limit_s)
