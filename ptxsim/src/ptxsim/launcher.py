@@ -190,8 +190,9 @@ def launch(
     the element type of the pointer in the source, if that is one of CUDA's own types.
     `uninitialised(array)` is memory that has not been written yet, `read_only(array)` memory
     that the kernel must not write, `Part` a pointer into an array, `Pointers` an array of
-    pointers. For a structure by value pass a `Structure` of its members, a NumPy scalar or
-    bytes of its size; a `TensorMap` if it is one of 128 bytes. `variables`: values of
+    pointers, `Texture` and `Surface` what CUDA's objects of these names are. For a structure by
+    value pass a `Structure` of its members, a NumPy scalar or bytes of its size; a `TensorMap` if
+    it is one of 128 bytes. `variables`: values of
     `__constant__` and `__device__` variables, an array of the same number of bytes for each
     name, changed in place, so that the next launch can use it again. Other variables have their
     declared values. `options`: for NVRTC, such as "-DTILE=16". `shared_bytes`: dynamic shared

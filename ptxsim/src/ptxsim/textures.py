@@ -33,8 +33,8 @@ from ptxsim.ptx import Kernel
 
 AXES = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2, "cube": 3, "acube": 3}  # coordinates
 SIZES = ("width", "height", "depth")
-MODES, FILTERS = ("wrap", "clamp", "mirror", "border"), ("point", "linear")
-READS = ("element_type", "normalized_float")
+MODES: tuple[str, ...] = ("wrap", "clamp", "mirror", "border")
+FILTERS, READS = ("point", "linear"), ("element_type", "normalized_float")
 DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float16", "float32")
 GATHERED = ((0, 1), (1, 1), (1, 0), (0, 0))  # the corners in the order of tld4
 FACES = 6
@@ -57,7 +57,7 @@ class Image:
     cubemap = False
 
     def __post_init__(self) -> None:
-        array, stacked = self.array, self.layered or self.cubemap
+        array, channels, stacked = self.array, self.channels, self.layered or self.cubemap
         _require(isinstance(array, np.ndarray), f"array is {reprlib.repr(array)}: pass NumPy's")
         _require(
             array.dtype.name in DTYPES and array.dtype.isnative and array.size > 0,
@@ -66,16 +66,15 @@ class Image:
         )
         _require(array.flags.c_contiguous, "array is not C-contiguous: use np.ascontiguousarray")
         _require(
-            self.channels == 1
-            or (self.channels in (2, 4) and array.shape[-1:] == (self.channels,)),
-            f"channels is {self.channels}, the array's shape {array.shape}: pass 1, or the 2 or 4 of "
+            channels == 1 or (channels in (2, 4) and array.shape[-1:] == (channels,)),
+            f"channels is {channels}, the array's shape {array.shape}: pass 1, or the 2 or 4 of "
             "the last axis",
         )
-        axes = array.ndim - stacked - (self.channels > 1)
+        axes, most = array.ndim - stacked - (channels > 1), 3 - stacked
         _require(
-            axes == 2 if self.cubemap else 1 <= axes <= 3 - stacked,
+            axes == 2 if self.cubemap else 1 <= axes <= most,
             f"array has the shape {array.shape}, {axes} axes without those of layers, faces and "
-            f"channels: it must have {'2' if self.cubemap else f'1 to {3 - stacked}'}",
+            f"channels: it must have {'2' if self.cubemap else f'1 to {most}'}",
         )
         LIVE[self.handle] = self
 
@@ -141,8 +140,8 @@ class Texture(Image):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = [("filter_mode", self.filter_mode, FILTERS), ("read_mode", self.read_mode, READS)]
-        given += [("address_mode", mode, MODES) for mode in self.modes]
+        given = [("address_mode", mode, MODES) for mode in self.modes]
+        given += [("filter_mode", self.filter_mode, FILTERS), ("read_mode", self.read_mode, READS)]
         for name, value, known in given:
             _require(value in known, f"{name} is {value!r}, it must be one of {', '.join(known)}")
         _require(
@@ -153,8 +152,8 @@ class Texture(Image):
         whole = faces % FACES == 0 if self.layered else faces == FACES
         _require(
             not self.cubemap or (square and whole and self.normalized_coords),
-            f"array has the shape {self.array.shape}: a cube map has 6 square faces, or, layered, a "
-            "multiple of 6, and normalized_coords=True",
+            f"array has the shape {self.array.shape}: a cube map has 6 square faces for each "
+            "layer, and normalized_coords=True",
         )
         _require(
             self.is_float or (self.filter_mode == "point" and not any(self.border_color)),
@@ -231,7 +230,8 @@ class Texture(Image):
             elif mode == "mirror":
                 i = np.minimum(i % (2 * n), 2 * n - 1 - i % (2 * n))
             indices.append(np.clip(i, 0, n - 1))
-        texels = self.texels[(layer, *indices[::-1])]
+        place = (layer, *indices[::-1])
+        texels = self.texels[place]
         if inside is True:
             return texels
         border = np.asarray(border_color, np.float64)[: self.channels]
@@ -287,7 +287,7 @@ def _weights(fractions: Sequence) -> dict[tuple[int, ...], np.ndarray]:
     """Corner, x first -> its weight, of ONE; in the order of slices. `fractions`: of ONE."""
     axes, half = len(fractions), ONE // 2
     a, b, c = (*fractions, *[np.int64(0)] * (3 - axes))
-    weights = {}
+    weights: dict[tuple[int, ...], np.ndarray] = {}
     for z, whole in ((0, ONE - c), (1, c)):
         right = (a * whole + half) >> FRACTION_BITS
         for x, column, up in ((0, whole - right, half - 1), (1, right, half)):
@@ -345,7 +345,7 @@ class Surface(Image):
         width, *others = self.extent
         layer = np.asarray(layer, np.int32).view(np.uint32)
         lengths = (width * self.channels * self.array.itemsize, *others, self.layers)
-        step, begin, inside = 1, np.int64(0), np.True_
+        step, begin, inside = 1, np.int64(0), np.asarray(True)
         for x, n, taken in zip((*coordinates, layer), lengths, (size, 1, 1, 1), strict=False):
             x, last = np.asarray(x, np.int64), n - taken
             inside = inside & (x >= 0) & (x <= last)
@@ -412,9 +412,9 @@ def _accessed(lanes, index, does, surface, size, beyond, layer, coordinates, mas
         if lane.any():
             first = tuple(int(np.broadcast_to(x, lane.shape)[lane][0]) for x in coordinates)
             bad.append(BadAccess(problem, f"{size} bytes at {first} of a {surface}", lane))
-    places = begin[..., None] + np.arange(size)
     inside, mask = inside | (beyond == "clamp"), lanes.find_bad(index, does, bad, mask)
-    return surface.array.reshape(-1).view(np.uint8), places, inside, mask
+    raw = surface.array.reshape(-1).view(np.uint8)
+    return raw, np.minimum(begin[..., None] + np.arange(size), raw.size - 1), inside, mask
 
 
 def query_size(lanes, index, kind, axis: int, handles, mask):
@@ -430,8 +430,9 @@ def query_size(lanes, index, kind, axis: int, handles, mask):
 def _images(lanes, index, kind, geometry, dtype, handles, mask):
     """The textures or surfaces of the handles, each with its lanes. Of other handles: a finding."""
     handles = np.asarray(handles)
-    active = np.broadcast_to(handles, lanes.shape)[lanes.layout.full(mask)]
-    for handle in np.unique(active):
+    if handles.ndim:
+        handles = np.broadcast_to(handles, lanes.shape)
+    for handle in np.unique(handles[lanes.layout.full(mask)] if handles.ndim else handles):
         here, image = lanes.both(mask, handles == handle), lanes.launch.images.get(int(handle))
         fits = type(image) is kind and geometry in (None, image.geometry)
         if fits and (dtype is None or (dtype.kind == "f") == image.is_float):

@@ -40,11 +40,11 @@ def _fetch(w, instruction, target, place, form, component=None) -> None:
 
 def _place(w, place, geometry: str, coordinate: str) -> tuple[str, str, str]:
     """The handle, the layer (0 where there is none) and the coordinates, x first."""
-    layer, given = "0", place.items
+    layer, first = "0", 0
     if geometry.startswith("a"):
-        layer, *given = w.value(given[0], SIGNED[4]), *given[1:]
-    axes = w.tuple(given[: textures.AXES[geometry]], type_of(coordinate))
-    return w.value(place.base, SIGNED[8]), layer, axes
+        layer, first = w.value(place.items[0], SIGNED[4]), 1
+    axes = place.items[first : first + textures.AXES[geometry]]
+    return w.value(place.base, SIGNED[8]), layer, w.tuple(axes, type_of(coordinate))
 
 
 def op_suld(w, instruction, target, place):

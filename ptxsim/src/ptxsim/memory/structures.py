@@ -22,9 +22,9 @@ class Structure:
 
     A member is an array or a Part, for a pointer to it, or None for a null pointer; a NumPy scalar
     (np.int32(4), np.float16(0.5), one of a structured dtype), bytes as they are, a TensorMap, a
-    Texture, a Surface, or another Structure. Each begins at a multiple of its size, as C++ has it; a member that is an
-    array of the structure itself is given element by element: Structure(a, np.int64(a.size),
-    *np.array(a.shape)). Arrays are changed in place.
+    Texture, a Surface, or another Structure. Each begins at a multiple of its size, as C++ has it;
+    a member that is an array of the structure itself is given element by element: Structure(a,
+    np.int64(a.size), *np.array(a.shape)). Arrays are changed in place.
 
     Raises TypeError for a member of another type, such as a Python number, whose size is not known.
     """
