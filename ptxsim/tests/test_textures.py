@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import ptxsim
 import record_textures as record
-from ptxsim.ptx import PtxError
 
 f4 = np.float32
 with np.load(Path(__file__).parent / "recorded" / "textures.npz") as file:
@@ -113,11 +112,6 @@ extern "C" __global__ void shifted(cudaSurfaceObject_t s, int by)
 {
     const int x = threadIdx.x, y = blockIdx.x;
     surf2Dwrite(surf2Dread<int>(s, 4 * x, y) + by, s, 4 * x, y);
-}
-extern "C" __global__ void offset(cudaTextureObject_t t, float* out)
-{
-    asm("tex.2d.v4.f32.f32 {%0, %0, %0, %0}, [%1, {%2, %2}], {%3, %3};"
-        : "=f"(out[0]) : "l"(t), "f"(1.f), "r"(1));
 }
 """
 PADDED = {"wrap": "wrap", "mirror": "symmetric", "clamp": "edge", "border": "constant"}
@@ -266,8 +260,3 @@ def test_a_texture_that_is_gone_has_no_handle():
     args = [handle, PLAIN, PLAIN, np.zeros(1, f4)]
     (finding,) = ptxsim.launch(KERNELS, "texels", 1, 1, args).findings
     assert finding.kind == "wrong texture"
-
-
-def test_other_forms_are_refused_in_words():
-    with pytest.raises((ptxsim.UnknownInstruction, PtxError), match="an offset"):
-        ptxsim.launch(KERNELS, "offset", 1, 1, [ptxsim.Texture(PLAIN), PLAIN])
