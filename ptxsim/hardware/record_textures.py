@@ -20,7 +20,7 @@ import numpy as np
 LANES = 48
 MODES = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
 LAYERED, SURFACE, CUBEMAP, GATHER = 1, 2, 4, 8
-BORDER = (0.75, -0.3, 0.1, 2.0)
+BORDER = (0.65, -0.37, 0.1, 2.0)
 SHAPES = ((7,), (5, 7), (3, 4, 5))
 FETCH = """extern "C" __global__ void %(name)s(unsigned long long texture, const %(type)s* x,
         const float* more, const int* layer, unsigned* out) {
