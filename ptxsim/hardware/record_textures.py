@@ -338,7 +338,8 @@ def main(outdir: Path) -> None:
         result = {"suld": out.get(), "sust": after}[surface["operation"]]
         arrays |= {f"{name} texels": texels, f"{name} x": x, f"{name} data": data,
                    f"{name} out": result, f"{name} sizes": sizes("suq", image)}  # fmt: skip
-    about = {**provenance(cupy), "command": "python ptxsim/hardware/record_textures.py OUTDIR"}
+    about: dict = {"textures": textures(), "surfaces": SURFACES, **provenance(cupy)}
+    about["command"] = "python ptxsim/hardware/record_textures.py OUTDIR"
     for name in ERRORS:
         command = [sys.executable, __file__, "--fails", name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -38,9 +38,10 @@ def sizes_of(image, kernel: str) -> list[int]:
     return out.tolist()
 
 
-@pytest.mark.parametrize("case", record.textures(), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", ABOUT["textures"], ids=lambda case: case["name"])
 def test_a_fetch_gives_the_bits_that_the_hardware_gave(case):
-    lanes, name, texture = record.LANES, case["name"], texture_of(case)
+    name, texture = case["name"], texture_of(case)
+    lanes = RECORDED[f"{name} x"].shape[1]
     more = RECORDED.get(f"{name} more", np.zeros((2, lanes), f4))
     layer = RECORDED.get(f"{name} layer", np.zeros(lanes, np.int32))
     out = np.zeros((lanes, 4), np.uint32)
@@ -55,7 +56,7 @@ def test_a_fetch_gives_the_bits_that_the_hardware_gave(case):
     assert sizes_of(texture, "txq")[:known] == RECORDED[f"{name} sizes"][:known].tolist()
 
 
-@pytest.mark.parametrize("case", record.SURFACES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", ABOUT["surfaces"], ids=lambda case: case["name"])
 def test_accesses_of_a_surface_are_those_of_the_hardware(case):
     texels, x, data, out, sizes = (
         RECORDED[f"{case['name']} {what}"].copy()
