@@ -1,6 +1,7 @@
 """Textures and surfaces: arrays that a kernel reads and writes by coordinates, through a handle.
 
-What a fetch gives is as recorded on an NVIDIA H200, bit for bit, for all that is here:
+What a fetch gives is as recorded on an NVIDIA H200, bit for bit. Not recorded are layers of one
+axis, sums that are subnormal, and those of float16 that are infinite. The rules:
 
 - Subnormal coordinates are zeros, NaN is 0. A normalized coordinate is rounded down to a multiple
   of 2**-21 before it is multiplied by the number of texels.
@@ -298,7 +299,7 @@ def _weights(fractions: Sequence) -> dict[tuple[int, ...], np.ndarray]:
 
 def _sum_of_floats(values, weights, reached) -> np.ndarray:
     """`values`: (corners, ..., channels), float16 or float32; `reached`: if a NaN there counts."""
-    bits = np.finfo(values.dtype).nmant + 1
+    dtype, bits = values.dtype, np.finfo(values.dtype).nmant + 1
     values = np.where(reached, values.astype(np.float64), -0.0)
     if bits == 24:
         values = np.where(np.abs(values) < 2.0**-126, np.copysign(0, values), values)
@@ -314,7 +315,8 @@ def _sum_of_floats(values, weights, reached) -> np.ndarray:
     total, exponent = np.frexp(sums.sum(axis=0, initial=-0.0))
     rounded = np.copysign(np.floor(np.abs(total) * 2.0**bits + 0.5), total)
     total = np.ldexp(rounded, exponent - bits + unit - FRACTION_BITS)
-    return (total + np.where(finite, -0.0, values).sum(axis=0, initial=-0.0)).astype(np.float32)
+    total = total + np.where(finite, -0.0, values).sum(axis=0, initial=-0.0)
+    return total.astype(dtype).astype(np.float32)
 
 
 def _sum_of_integers(values, weights) -> np.ndarray:
