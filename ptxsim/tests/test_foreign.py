@@ -458,11 +458,14 @@ def test_clocks_count_instructions_and_go_forward():
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("tex.2d.v4.f32.f32 {t, t, t, t}, [l, {t, t}];", "it reads a texture"),
-        ("suld.b.1d.b32.trap {r}, [l, {r}];", "it uses a surface"),
+        ("tex.2d.v4.f32.f32 {t, t, t, t}, [l, {t, t}], {r, r};", "a texture .* an offset"),
+        ("tex.2dms.v4.f32.s32 {t, t, t, t}, [l, {r, r, r, r}];", "samples"),
+        ("txq.num_mipmap_levels.b32 r, [l];", "other than its size"),
+        ("sust.p.1d.v4.b32.trap [l, {r}], {r, r, r, r};", "a surface .* converts"),
+        ("sured.b.add.1d.u32.trap [l, {r}], r;", "a surface .* adds"),
     ],
 )
-def test_textures_and_surfaces_are_refused_in_words(statement, message):
+def test_other_forms_of_textures_and_surfaces_are_refused_in_words(statement, message):
     source = f"""extern "C" __global__ void k(float* x) {{
         asm volatile("{{ .reg .f32 t; .reg .b32 r; .reg .b64 l; {statement} }}"); }}"""
     with pytest.raises(UnknownInstruction, match=rf"line 2: .*{message}"):

@@ -21,6 +21,7 @@ from ptxsim.memory.structures import Part, Pointers, Structure
 from ptxsim.metrics import LineCount
 from ptxsim.ptx import PtxError
 from ptxsim.system_calls import FirstLines
+from ptxsim.textures import Surface, Texture
 from ptxsim.translate import UnknownInstruction
 
 __all__ = [
@@ -40,10 +41,12 @@ __all__ = [
     "Run",
     "Step",
     "Structure",
+    "Surface",
     "TakesTooLong",
     "TensorMap",
     "TensorMaps",
     "TensorUse",
+    "Texture",
     "UnknownInstruction",
     "WarpAccess",
     "launch",

@@ -24,6 +24,7 @@ from ptxsim.memory import global_memory
 from ptxsim.memory.global_memory import Given, GlobalMemory, ReadOnly, Uninitialised
 from ptxsim.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
 from ptxsim.ptx import TYPE_BYTES, type_of
+from ptxsim.textures import Image, Surface, Texture
 
 CPU = 1  # DLPack's number for it
 
@@ -79,6 +80,7 @@ def bind(
             may_read = array.flags.writeable or name in protected
             require(may_read, f"{name} is read-only: pass a copy")
         _check_elements(source, arg)
+        _check_image(source, arg)
     bound = list(zip(kernel.parameters, declared, args, strict=True))
     rooms = {
         parameter: _room(arg, ptx_type, source.name)
@@ -107,9 +109,12 @@ def bind(
                 place = slice(begin, begin + MAP_BYTES)
                 rooms[parameter].bytes[place] = np.frombuffer(used.data, np.uint8)
         elif isinstance(plain(arg), (np.ndarray, Part)):
-            _check_pointer(source.name, "array", ptx_type)
+            _check_pointer(source.name, "an array", ptx_type)
             offset = arg.offset() if isinstance(arg, Part) else 0
             parameters[parameter] = np.int64(next(pointers) + offset)
+        elif isinstance(arg, Image):
+            _check_pointer(source.name, f"a {type(arg).__name__}", ptx_type)
+            parameters[parameter] = np.int64(arg.handle)
         else:
             parameters[parameter] = _scalar(plain(arg), ptx_type, source)
     return memory, parameters, map_bytes.MapsInMemory(maps, memory)
@@ -127,10 +132,10 @@ def _maps_of(name: str, arg: object) -> dict[str, tuple[int, TensorMap]]:
 
 def _room(arg, ptx_type: str, name: str) -> Given:
     if isinstance(arg, Pointers):
-        _check_pointer(name, "array of addresses", ptx_type)
+        _check_pointer(name, "an array of addresses", ptx_type)
         return Given(np.zeros(POINTER_BYTES * len(arg.starts), np.uint8), POINTER_BYTES)
     if isinstance(arg, TensorMaps):
-        _check_pointer(name, "array of tensor maps", ptx_type)
+        _check_pointer(name, "an array of tensor maps", ptx_type)
         return Given(np.zeros(MAP_BYTES * len(arg.maps), np.uint8), 1, is_data=False)
     structure = ptx.STRUCTURE.match(ptx_type)
     if structure is None:
@@ -226,9 +231,24 @@ def _check_elements(parameter: Parameter, arg) -> None:
     )
 
 
+def _check_image(parameter: Parameter, arg) -> None:
+    declared, given = parameter.declared, type(arg)
+    needed = next((k for k in (Texture, Surface) if f"cuda{k.__name__}Object_t" in declared), None)
+    is_other = needed is not given if isinstance(arg, Image) else isinstance(arg, np.ndarray)
+    if needed and is_other and "*" not in declared:
+        how = f"pass a ptxsim.{needed.__name__}"
+    elif isinstance(arg, Image) and "*" in declared:
+        how = "pass its array, or an array of handles"
+    else:
+        return
+    raise LaunchError(
+        f"{parameter.name} is of type {given.__name__}, the kernel takes a {declared}: {how}"
+    )
+
+
 def _check_pointer(name: str, what: str, ptx_type: str) -> None:
     is_pointer = TYPE_BYTES.get(ptx_type) == POINTER_BYTES and type_of(ptx_type).kind != "f"
-    require(is_pointer, f"{name} is an {what}, the kernel takes a {ptx_type} there")
+    require(is_pointer, f"{name} is {what}, the kernel takes a {ptx_type} there")
 
 
 def _memory(kernel: ptx.Kernel, arrays, protected, given) -> GlobalMemory:
@@ -310,9 +330,10 @@ def copy(prepared: machine.PreparedLaunch, args) -> machine.PreparedLaunch:
     protected = {buffer.name for buffer in buffers if buffer.read_only}
     copies = GlobalMemory(copied, prepared.memory.copied_variables(), protected)
     maps = {address: _copy_of_map(used, copies) for address, used in prepared.maps.given.items()}
+    images = {handle: image.copied() for handle, image in prepared.images.items()}
     return replace(
-        prepared, memory=copies, maps=map_bytes.MapsInMemory(maps, copies), count=False,
-        check=False, prints=False,
+        prepared, memory=copies, maps=map_bytes.MapsInMemory(maps, copies), images=images,
+        count=False, check=False, prints=False,
     )  # fmt: skip
 
 

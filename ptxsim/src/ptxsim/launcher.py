@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim import arguments, limits, machine, ptx
+from ptxsim import arguments, limits, machine, ptx, textures
 from ptxsim.architectures import SIMULATED_ARCH
 from ptxsim.arithmetic import exactness, float32
 from ptxsim.compile import headers, nvrtc
@@ -29,6 +29,7 @@ from ptxsim.memory.global_memory import Uninitialised
 from ptxsim.metrics import FMA_METRIC, LineCount, Totals
 from ptxsim.other_gpus import notes_for
 from ptxsim.ptx import KEPT_KERNELS
+from ptxsim.textures import Surface
 from ptxsim.threads.layout import Triple
 
 
@@ -189,8 +190,9 @@ def launch(
     the element type of the pointer in the source, if that is one of CUDA's own types.
     `uninitialised(array)` is memory that has not been written yet, `read_only(array)` memory
     that the kernel must not write, `Part` a pointer into an array, `Pointers` an array of
-    pointers. For a structure by value pass a `Structure` of its members, a NumPy scalar or
-    bytes of its size; a `TensorMap` if it is one of 128 bytes. `variables`: values of
+    pointers, `Texture` and `Surface` what CUDA's objects of these names are. For a structure by
+    value pass a `Structure` of its members, a NumPy scalar or bytes of its size; a `TensorMap` if
+    it is one of 128 bytes. `variables`: values of
     `__constant__` and `__device__` variables, an array of the same number of bytes for each
     name, changed in place, so that the next launch can use it again. Other variables have their
     declared values. `options`: for NVRTC, such as "-DTILE=16". `shared_bytes`: dynamic shared
@@ -300,12 +302,13 @@ def _run(
         shared_bytes=kernel.shared_bytes + shared_bytes, dynamic_bytes=shared_bytes,
         translation=_translation(kernel, may_be_subnormal),
         known_sums=exactness.known_sums(given), count=count, check=check, cluster=cluster,
-        arch=arch, maps=maps,
+        arch=arch, maps=maps, images=textures.reached_by(kernel),
     )  # fmt: skip
     for indices in blocks or []:
         check_block(indices, grid)
     changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
     changed += [*mapped, *variables.values()]
+    changed += [each.array for each in prepared.images.values() if isinstance(each, Surface)]
     before = [(array, array.copy()) for array in changed] if limit_s is not None else []
     record = (blocks[-1][0], blocks[-1][1], blocks[-1][2]) if count and blocks else None
     deadline = machine.Deadline(inf if limit_s is None else limit_s)

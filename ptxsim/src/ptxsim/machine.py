@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from io import StringIO
 from math import prod
@@ -37,6 +38,7 @@ from ptxsim.memory.shared_memory import ClusterMemory, LocalMemory, SharedMemory
 from ptxsim.ptx import Kernel, lines_of, register_types
 from ptxsim.system_calls import FirstLines
 from ptxsim.tensor_cores.tensor_memory import TensorMemory
+from ptxsim.textures import Image
 from ptxsim.threads.barriers import Barriers
 from ptxsim.threads.clusters import ClusterBarrier, ranks_of
 from ptxsim.threads.launch_control import Pending
@@ -125,6 +127,7 @@ class PreparedLaunch:
     count: bool
     check: Check
     cluster: Triple = (1, 1, 1)  # in blocks
+    images: Mapping[int, Image] = field(default_factory=dict)  # textures and surfaces, by handle
     arch: str = SIMULATED_ARCH
     pending: Pending | None = None  # clusters that can be taken before they begin
     prints: bool = True  # whether what the kernel prints is to be seen

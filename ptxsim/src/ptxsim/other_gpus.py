@@ -1,8 +1,8 @@
 """Notes of a launch for another GPU than the H200: what is a model's, and what is not known.
 
 Instructions with one right result, such as fma, have it everywhere. Sums of tensor cores follow a
-published model (adding.py). Approximations of the special function unit, and the rules of counters,
-are an H200's on all.
+published model (adding.py). Approximations of the special function unit, filters of textures, and
+the rules of counters are an H200's on all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def notes_for(kernel: Kernel, arch: str, count: bool) -> list[Note]:
         kinds = [part for part in instruction.parts if part in KINDS_OF_FLOATS]
         if kinds and instruction.parts[instruction.name == "wmma"] == "mma":
             (eight_bits if any(BITS[kind] == 8 for kind in kinds) else products).append(instruction)
-        elif {"approx", "full"} & set(instruction.parts[1:]):
+        elif instruction.name == "tex" or {"approx", "full"} & set(instruction.parts[1:]):
             approximate.append(instruction)
     generation, notes = GENERATIONS.get(base(arch)), []
 

@@ -44,7 +44,7 @@ WHOLE_GROUP = {"wgmma"}
 WHOLE_WARP_FORMS = re.compile(r"tcgen05\.(alloc|dealloc|relinquish|ld|st|wait)|tensormap\.cp_")
 NO_RESULT = {
     "bar", "barrier", "bra", "cp", "discard", "exit", "fence", "griddepcontrol", "membar",
-    "nanosleep", "prefetch", "prefetchu", "red", "ret", "setmaxnreg", "st", "stmatrix",
+    "nanosleep", "prefetch", "prefetchu", "red", "ret", "setmaxnreg", "st", "stmatrix", "sust",
     "tensormap", "trap",
 }  # fmt: skip
 NO_RESULT_FORMS = re.compile(

@@ -43,8 +43,9 @@ UNUSED = Symbol("_")
 LAUNCH_SIZES = {"dynamic_smem_size": "dynamic_bytes", "total_smem_size": "shared_bytes"}
 # What is not known, in words, by how its instruction begins, or by a register that it reads.
 REASONS = (
-    (r"(tex|tld4|txq)\b", "it reads a texture"),
-    (r"(suld|sust|sured|suq)\b", "it uses a surface"),
+    (r"tex\b", "a texture with a name of its own, samples, mipmaps, 16-bit results or an offset"),
+    (r"(tld4|txq)\b", "a gather with an offset, or a property of a texture other than its size"),
+    (r"(suld|sust|sured|suq)\b", "a surface that has a name of its own, converts or adds"),
     (r"cp\..*im2col", "a copy by a tensor map of im2col"),
     (r"mma\.sp|.*\.sp\b", "a product of sparse matrices"),
     (r".*%(smid|nsmid|gridid|pm\d|envreg|reserved_smem)",

@@ -13,9 +13,10 @@ from ptxsim.instructions import (
     numbers,
     synchronization,
     tensor,
+    textures,
 )
 
-MODULES = [bits, blackwell, conversions, copies, memory, numbers, synchronization, tensor]
+MODULES = [bits, blackwell, conversions, copies, memory, numbers, synchronization, tensor, textures]
 TABLE = {
     name.removeprefix("op_"): function
     for module in MODULES

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptxsim.async_copy.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
+from ptxsim.textures import Image
 
 if TYPE_CHECKING:  # it takes time to load
     import numpy.typing as npt
@@ -20,10 +21,10 @@ class Structure:
     """A structure by value, for `args` of a launch: its members in the order of its declaration.
 
     A member is an array or a Part, for a pointer to it, or None for a null pointer; a NumPy scalar
-    (np.int32(4), np.float16(0.5), one of a structured dtype), bytes as they are, a TensorMap, or
-    another Structure. Each begins at a multiple of its size, as C++ has it; a member that is an
-    array of the structure itself is given element by element: Structure(a, np.int64(a.size),
-    *np.array(a.shape)). Arrays are changed in place.
+    (np.int32(4), np.float16(0.5), one of a structured dtype), bytes as they are, a TensorMap, a
+    Texture, a Surface, or another Structure. Each begins at a multiple of its size, as C++ has it;
+    a member that is an array of the structure itself is given element by element: Structure(a,
+    np.int64(a.size), *np.array(a.shape)). Arrays are changed in place.
 
     Raises TypeError for a member of another type, such as a Python number, whose size is not known.
     """
@@ -115,11 +116,13 @@ def as_bytes(value: object) -> bytes | None:
     """The bytes of something that has a size of its own; None for others."""
     if isinstance(value, (bytes, bytearray)):
         return bytes(value)
+    if isinstance(value, Image):
+        return np.uint64(value.handle).tobytes()
     return value.tobytes() if isinstance(value, np.generic) else None
 
 
 def _array(member: Any) -> np.ndarray | None:
-    if isinstance(member, TensorMap):
+    if isinstance(member, (TensorMap, Image)):
         return None
     while hasattr(member, "array"):  # of one that is marked, as read only for example
         member = member.array
@@ -141,14 +144,14 @@ def _size(member: Any, number: int) -> tuple[int, int]:
         return member.size, member.alignment
     if isinstance(member, TensorMap):
         return MAP_BYTES, MAP_ALIGNMENT
-    if member is None or _array(member) is not None:
+    if member is None or isinstance(member, Image) or _array(member) is not None:
         return POINTER_BYTES, POINTER_BYTES
     data = as_bytes(member)
     if data is None:
         raise TypeError(
             f"member {number} of a Structure is {reprlib.repr(member)}, whose size is not known: "
-            "an array, None, a NumPy scalar such as np.int32(4), bytes, a TensorMap or another "
-            "Structure is needed"
+            "an array, None, a NumPy scalar such as np.int32(4), bytes, a TensorMap, a Texture, a "
+            "Surface or another Structure is needed"
         )
     if isinstance(member, np.void):
         return len(data), member.dtype.alignment
