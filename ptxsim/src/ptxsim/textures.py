@@ -1,7 +1,7 @@
 """Textures and surfaces: arrays that a kernel reads and writes by coordinates, through a handle.
 
 What a fetch gives is as recorded on an NVIDIA H200, bit for bit. Not recorded are layers of one
-axis, sums that are subnormal, and those of float16 that are infinite. The rules:
+axis, and subnormal sums of float32. The rules:
 
 - Subnormal coordinates are zeros, NaN is 0. A normalized coordinate is rounded down to a multiple
   of 2**-21 before it is multiplied by the number of texels.
@@ -312,9 +312,11 @@ def _sum_of_floats(values, weights, reached) -> np.ndarray:
     sums = np.trunc(np.ldexp(kept, -units[:, None])) * weights
     unit = units.max(axis=0)
     sums = np.floor(np.ldexp(sums.sum(axis=1, initial=-0.0), units - unit))
-    total, exponent = np.frexp(sums.sum(axis=0, initial=-0.0))
-    rounded = np.copysign(np.floor(np.abs(total) * 2.0**bits + 0.5), total)
-    total = np.ldexp(rounded, exponent - bits + unit - FRACTION_BITS)
+    total, unit = sums.sum(axis=0, initial=-0.0), unit - FRACTION_BITS
+    least = np.frexp(np.finfo(dtype).smallest_subnormal)[1] - 1 - unit
+    last = np.maximum(np.frexp(total)[1] - bits, least)  # the place of the last bit that is kept
+    rounded = np.copysign(np.floor(np.ldexp(np.abs(total), -last) + 0.5), total)
+    total = np.ldexp(rounded, last + unit)
     total = total + np.where(finite, -0.0, values).sum(axis=0, initial=-0.0)
     return total.astype(dtype).astype(np.float32)
 
