@@ -9,7 +9,7 @@ axis, and subnormal sums of float32. The rules:
   corners: first between the slices, then in each between its columns, then between the texels of
   a column. Each share is rounded to the nearest; halves go to the right and, on the left, up.
 - The sum of floats: the texels of each slice are truncated 4 bits below the last one of the
-  largest, subnormal ones are zeros; the finer slice is rounded down to the unit of the coarser one;
+  largest, subnormal float32 are zeros; the finer slice is rounded down to the coarser one's unit;
   the sum is rounded to the texels' type, halves away from zero.
 - The sum of normalized integers has 16 bits, also that of 8-bit ones.
 - A cube map's direction is multiplied by the approximate reciprocal of its largest component.
