@@ -1,5 +1,5 @@
-// A pipeline of stages in shared memory: all threads of a block fill one with cp.async while they
-// read others. Of STAGES stages. From sm_80 on.
+// A pipeline of STAGES stages in shared memory: all threads of a block fill one with cp.async while
+// they read others. From sm_80 on.
 #pragma once
 
 #include "mbarrier.cuh"
@@ -12,7 +12,7 @@
 struct Pipeline {
     unsigned full, empty;                        // mbarriers of stage 0; the others follow
     int parity = 1;                              // of the full phase; it changes with stage 0
-    int stage = STAGES - 1;                 // that is read; at first the one before stage 0
+    int stage = STAGES - 1;                      // that is read; at first the one before stage 0
 
     // By all threads of the block: initialize the mbarriers.
     __device__ __forceinline__ Pipeline(unsigned long long (&barriers)[2 * STAGES], int threads)
