@@ -7,21 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gemmlab as gl
-from gemmlab.cuda.device import Gpu, arch_of
+from gemmlab.cuda.device import arch_of
 from gemmlab.kernel import verify
 from gemmlab.kernel.in_simulator import findings_of
 from gemmlab.ladder import IllegalSetting, legal_settings, nearest_on
 from gemmlab.lessons.blackwell import figures, tables
 from gemmlab.lessons.blackwell.kernels import ARCH, BLACKWELL, LANES
-from gemmlab.records import recorder, runs
 
 NAME = BLACKWELL.name
 SMALL = {"BN": 64, "STAGES": 2}
 PAIR = {"BN": 128, "STAGES": 2, "CTAS": 2}
-HOPPER = Gpu(
-    name="NVIDIA Made Up", compute_capability=(9, 0), arch="sm_90a", sm_count=132,
-    memory_bytes=4 * 10**10, l2_bytes=40 * 2**20, driver="1.0", cuda="1.0",
-)  # fmt: skip
 
 
 def few_blocks(sm_count=1, **how):
@@ -126,15 +121,6 @@ def test_it_is_compiled_for_blackwell_alone_and_simulated_elsewhere():
     assert arch_of((10, 0)) == ARCH and arch_of((12, 0)) == "sm_120"
     with pytest.raises(IllegalSetting, match=f"{NAME} needs sm_100a, this is sm_90a"):
         nearest_on(BLACKWELL, BLACKWELL.defaults, "sm_90a")
-
-
-def test_recording_it_on_another_gpu_is_refused_before_anything_is_simulated(monkeypatch):
-    for module in (recorder, runs):
-        monkeypatch.setattr(module, "require_gpu", lambda _: HOPPER)
-    monkeypatch.setattr(recorder, "by_default", lambda rung: pytest.fail("it was begun"))
-    (piece,) = (piece for piece in recorder.evidence() if piece.name == NAME)
-    with pytest.raises(IllegalSetting, match=f"{NAME} needs sm_100a, this is sm_90a"):
-        piece.measure(print)
 
 
 # ---- the lesson ----------------------------------------------------------------------------------

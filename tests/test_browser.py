@@ -18,23 +18,15 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from chromium import CHROMIUM, FLAGS
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import expect, sync_playwright
 
 from gemmlab import ladder
 from gemmlab.folders import NOTEBOOKS, ROOT
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
-)
-if not CHROMIUM and os.environ.get("GEMMLAB_REQUIRE_BROWSER"):
-    raise RuntimeError("GEMMLAB_REQUIRE_BROWSER is set, and there is no Chromium.")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs a Chromium")
 
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 SECOND = 1000  # Playwright counts milliseconds
 RUN_S = 300  # at most, for a cell on a busy machine
 NAME = "03_shared_memory"

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from test_cublas import Placed
 
 from gemmlab.cuda import cublas, cublaslt
 from gemmlab.cuda.cublas import CublasError
@@ -27,16 +28,8 @@ TIMES = {0: 4.0, 1: None, 2: 2.0, 3: 3.0}  # in ms, by proposal; 1 does not run
 EPILOGUES = {6: "ReLU"}  # as NVIDIA's manual numbers them
 
 
-class Array(np.ndarray):
-    """A NumPy array with the address where CuPy has it."""
-
-    @property
-    def data(self):
-        return SimpleNamespace(ptr=self.ctypes.data)
-
-
 def array(values):
-    return np.ascontiguousarray(values, np.float32).view(Array)
+    return np.ascontiguousarray(values, np.float32).view(Placed)
 
 
 def floats(address, *shape):
@@ -134,7 +127,7 @@ def library(monkeypatch):
     )
     cupy = SimpleNamespace(
         cuda=cuda, random=random, float32=np.float32, uint8=np.uint8, asnumpy=np.asarray,
-        asarray=array, empty=lambda size, dtype: np.empty(size, dtype).view(Array),
+        asarray=array, empty=lambda size, dtype: np.empty(size, dtype).view(Placed),
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(cublaslt, "library", lambda name: made)
@@ -252,16 +245,16 @@ def integers(library):
     generator, cupy = np.random.default_rng(3), sys.modules["cupy"]
     cupy.random = SimpleNamespace(
         default_rng=lambda seed: SimpleNamespace(
-            integers=lambda *a, **how: generator.integers(*a, **how).view(Array)
+            integers=lambda *a, **how: generator.integers(*a, **how).view(Placed)
         )
     )
-    cupy.zeros = lambda size, dtype: np.zeros(size, dtype).view(Array)
+    cupy.zeros = lambda size, dtype: np.zeros(size, dtype).view(Placed)
     cupy.uint16 = np.uint16
     return generator
 
 
 def random_of(element, generator, *size):
-    return element.encode(generator.uniform(-1, 1, size).astype("f4"), element.storage).view(Array)
+    return element.encode(generator.uniform(-1, 1, size).astype("f4"), element.storage).view(Placed)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +271,7 @@ def test_eight_bits_are_multiplied_with_b_stored_transposed(
     made = FewBits(computes, TRANSPOSED)
     monkeypatch.setattr(cublaslt, "library", lambda name: made)
     A, B = random_of(a, integers, M, K), random_of(b, integers, N, K)
-    C = np.zeros((M, N), c).view(Array)
+    C = np.zeros((M, N), c).view(Placed)
     with CublasLt(STREAM) as lt:
         UnscaledProduct(lt, M, N, K, dtype).launch(SimpleNamespace(A=A, B=B, C=C), 1.0, 0.0)
     expected = a.decode(A) @ b.decode(B).T
@@ -290,7 +283,7 @@ def test_sixteen_bits_are_multiplied_as_they_are_stored(element, integers, monke
     made = FewBits((68, 0), {})
     monkeypatch.setattr(cublaslt, "library", lambda name: made)
     A, B = random_of(element, integers, M, K), random_of(element, integers, K, N)
-    C = np.zeros((M, N), element.storage).view(Array)
+    C = np.zeros((M, N), element.storage).view(Placed)
     with CublasLt(STREAM) as lt:
         product = UnscaledProduct(lt, M, N, K, element.name)
         product.launch(SimpleNamespace(A=A, B=B, C=C), 1.0, 0.0)
@@ -345,8 +338,8 @@ class InBlocks(FewBits):
 def capability(integers):
     """Sets the GPU's."""
     cupy = sys.modules["cupy"]
-    cupy.full = lambda size, value, dtype: np.full(size, value, dtype).view(Array)
-    cupy.ascontiguousarray = lambda x: np.ascontiguousarray(x).view(Array)
+    cupy.full = lambda size, value, dtype: np.full(size, value, dtype).view(Placed)
+    cupy.ascontiguousarray = lambda x: np.ascontiguousarray(x).view(Placed)
 
     def has(number):
         cupy.cuda.Device = lambda: SimpleNamespace(compute_capability=number)
@@ -363,7 +356,7 @@ def test_scales_of_blocks_lie_where_the_library_reads_them(to, shape, capability
     made, precision = InBlocks(mode, to), PRECISIONS[to.number]
     monkeypatch.setattr(cublaslt, "library", lambda name: made)
     given = Operands.from_seed(Problem(*shape, ops="NT"), precision, 1).changed(
-        lambda x: np.ascontiguousarray(x).view(Array)
+        lambda x: np.ascontiguousarray(x).view(Placed)
     )
     types = precision.a.name, precision.b.name, precision.c.name
     with CublasLt(STREAM) as lt:

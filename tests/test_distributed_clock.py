@@ -79,13 +79,3 @@ def test_a_faster_link_is_never_slower_and_without_one_p_gpus_are_p_times_one(sc
     assert times == sorted(times, reverse=True)
     alone = clock.modelled(make.one_rank(LARGE), FAST, BRAIN).ms
     assert 3.8 < alone / times[-1] <= 4.0 + 1e-9
-
-
-@pytest.mark.parametrize("size", [8192, 16384])
-def test_without_what_it_leaves_out_two_gpus_are_nearly_twice_one(size):
-    problem = Problem(size, size, size)
-    alone, both = (
-        clock.modelled(schedule, FAST, BRAIN).ms
-        for schedule in (make.one_rank(problem), columns(problem, 2))
-    )
-    assert 1.9 < alone / both < 2

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from test_cublas import Placed
 
 from gemmlab.cuda.device import NoGpu
 from gemmlab.ladder import Problem
@@ -27,14 +28,6 @@ from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Collectives
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed, run_ranks
 
 UNEVEN, EVEN = Problem(37, 29, 41), Problem(24, 16, 32)
-
-
-class Array(np.ndarray):
-    """NumPy's, with the address where CuPy has it."""
-
-    @property
-    def data(self):
-        return SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
 
 class Event:
@@ -210,7 +203,7 @@ def host(monkeypatch):
         made = Host(seed, **how)
         monkeypatch.setattr(cupy.cuda, "Stream", lambda non_blocking, priority: Stream(made))
         monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda begin, end: end.at - begin.at)
-        monkeypatch.setattr(cupy, "zeros", lambda n, t: np.zeros(n, t).view(Array))
+        monkeypatch.setattr(cupy, "zeros", lambda n, t: np.zeros(n, t).view(Placed))
         for name, value in {
             "groupStart": made.start_group, "groupEnd": made.end_group, "NCCL_UINT8": 1,
             "NCCL_FLOAT32": 7, "NCCL_SUM": 0, "available": True,
@@ -247,7 +240,7 @@ class Whole:
         return values
 
     def empty(self, rows, columns, matrix):
-        return np.full((rows, columns), np.nan).view(Array)
+        return np.full((rows, columns), np.nan).view(Placed)
 
     def prepared(self, a, b, c):
         def work():
@@ -261,9 +254,9 @@ def on_streams(host, schedule, A, B, moved_by=NCCL):
     """Each rank's streams and buffers, all in this process."""
     made, by, ranks = [], Whole(host), range(schedule.ranks)
     placed = [in_turn.placed(schedule, rank, by, A, B) for rank in ranks]
-    placed = [{name: array.view(Array) for name, array in buffers.items()} for buffers in placed]
+    placed = [{name: array.view(Placed) for name, array in buffers.items()} for buffers in placed]
     shape = dma_engines.flags_shape(schedule)
-    flags = [np.zeros(shape, np.uint32).view(Array) for _ in ranks]
+    flags = [np.zeros(shape, np.uint32).view(Placed) for _ in ranks]
     shown = [{"flags": flags[rank], **placed[rank]} for rank in ranks]
     there = {r: {name: array.data.ptr for name, array in shown[r].items()} for r in ranks}
     for rank in ranks:
@@ -346,7 +339,7 @@ def test_both_flags_of_a_copy_are_needed(host, monkeypatch, kind):
         """A flag that is set from the beginning, instead of those of this kind."""
         return always.data.ptr if at_kind == kind else kept(moves, at_kind, *where)
 
-    always = np.full(1, 99, np.uint32).view(Array)
+    always = np.full(1, 99, np.uint32).view(Placed)
     monkeypatch.setattr(DmaEngines, "_flag", changed)
     assert wrong_orders(host, schedule, DMA_ENGINES)
 

@@ -101,9 +101,3 @@ def test_every_way_is_verified_and_measured_on_a_gpu(activation):
     columns = epilogue_timing.TABLE.columns
     known = {name: kind for name, kind in columns.items() if name in rows}
     registry.parsed(rows.to_csv(index=False), Path("epilogue.csv"), known)
-
-
-def test_numbers_go_through_the_epilogue_of_a_kernel():
-    kernel = gl.load(epilogues.NAME, ACTIVATION=1)
-    stored = epilogue_costs.through(kernel, [-2, 0, 3, np.nan])
-    assert stored.dtype == np.float32 and stored[:3].tolist() == [0, 0, 3] and np.isnan(stored[3])

@@ -72,18 +72,6 @@ def test_a_table_with_answers_is_folded_until_every_prediction_has_a_number():
         assert re.fullmatch(r"<details>.*1024.*</details>", waits._repr_html_(), re.S)
 
 
-def test_a_kernel_is_judged(capsys):
-    right = load("02_coalescing").text
-    check_kernel(right, like="02_coalescing")
-    assert "Right" in capsys.readouterr().out
-    check_kernel(right.replace("k < K", "k < K - 1"), like="02_coalescing")
-    assert "cases fail" in capsys.readouterr().out
-    check_kernel(right.replace("float sum", "flot sum"), like="02_coalescing")
-    assert "does not compile" in capsys.readouterr().out
-    check_kernel(right.replace("coalescing(const", "mine(const"), like="02_coalescing")
-    assert "no kernel 'coalescing'; it has mine" in capsys.readouterr().out
-
-
 def test_a_launch_is_judged(capsys):
     def printed_for(body):
         source = f"""extern "C" __global__ void twice(const float* x, float* y, int n)

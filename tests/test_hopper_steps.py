@@ -98,10 +98,11 @@ def test_one_that_forgets_its_later_tiles_does_not_pass_verification():
 # ---- clock readings ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", clock_readings.IN_BLOCKS, ids=lambda step: step.title)
-def test_kernels_with_marks_compile_without_a_spill(step):
-    compiled = compile_kernel(step.source, "marked.cu", macros=step.all_settings)
+@pytest.mark.parametrize("step", [*clock_readings.IN_BLOCKS, *MARKED], ids=lambda step: step.title)
+def test_a_kernel_with_marks_compiles_and_spills_nothing(step):
+    compiled = compile_kernel(step.source, step.rung.path.name, macros=step.all_settings)
     assert compiled.entries[step.rung.entry(step.all_settings)].spilled_bytes == 0
+    assert "%smid" in compiled.ptx and compiled.ptx.count("%clock64") >= 4
 
 
 def test_blocks_are_in_their_order_on_each_sm():
@@ -110,18 +111,6 @@ def test_blocks_are_in_their_order_on_each_sm():
     assert [(row["block"], row["sm"], row["began"], row["stored"]) for row in rows] == [
         (1, 1, 0, 100), (3, 1, 110, 200), (0, 1, 500, 600),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "marked", MARKED, ids=lambda marked: str(marked.settings) + marked.rung.name
-)
-def test_a_kernel_with_marks_compiles_and_spills_nothing(marked):
-    compiled = compile_kernel(
-        marked.source, marked.rung.path.name, arch="sm_90a", macros=marked.all_settings
-    )
-    taken = compiled.entries[marked.rung.entry(marked.all_settings)]
-    assert taken.spilled_bytes == 0
-    assert compiled.ptx.count("%smid") == 2 and compiled.ptx.count("%clock64") >= 5
 
 
 def test_only_tiles_of_the_first_ones_sm_are_kept_in_the_order_of_their_clocks():

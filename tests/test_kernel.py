@@ -1,8 +1,5 @@
 """A kernel that is called: what it takes, what it gives, and what it refuses."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -70,13 +67,6 @@ def test_a_source_that_is_not_text_is_refused(source, message):
         gl.from_source(source, like="01_naive")
 
 
-def test_a_mistake_in_the_simulator_names_line_thread_and_element():
-    source = gl.load("02_coalescing").text.replace("row >= M ||", "row > M ||")
-    line = 1 + source[: source.index("C[index] = alpha * sum;")].count("\n")
-    with pytest.raises(KernelMistake, match=rf"write .*, line {line}: C\[15\] of 15 elements, by"):
-        gl.from_source(source, like="02_coalescing")(A, B)
-
-
 def test_source_and_diff_are_the_files():
     kernel = gl.load("02_coalescing")
     assert kernel.source().text == kernel.rung.path.read_text(encoding="utf-8").rstrip()
@@ -84,22 +74,6 @@ def test_source_and_diff_are_the_files():
     assert "+    const int col = blockIdx.x * BLOCK_X + threadIdx.x;" in changes
     assert "-    const int row = blockIdx.x * BLOCK_X + threadIdx.x;" in changes
     assert "<pre" in kernel.source()._repr_html_()
-
-
-def test_importing_the_package_imports_nothing_slow():
-    slow = ("cupy", "pandas", "matplotlib")
-    code = f"import gemmlab, sys; print([m for m in {slow} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_check_goes_through_a_second_step_along_k():
-    """Without the barrier at a step's end, the next step's tiles overwrite what is still read."""
-    source = gl.load("03_shared_memory").text
-    barrier = "__syncthreads();                         // all threads have read them"
-    assert barrier in source
-    report = gl.from_source(source.replace(barrier, ""), "03_shared_memory").check()
-    assert not report.passed and "race" in repr(report)
 
 
 def test_check_finds_what_the_hardware_hides():
@@ -194,10 +168,12 @@ def test_a_stride_that_is_wrong_for_thin_matrices_alone_is_not_launched(on_gpu):
 def test_a_race_is_launched_for_its_result_may_be_right(on_gpu):
     text = gl.load("03_shared_memory").text
     barrier = "__syncthreads();                         // all threads have read them"
-    kernel = gl.from_source(text.replace(barrier, ""), "03_shared_memory", TILE=16, BK=16)
+    kernel = gl.from_source(text.replace(barrier, ""), "03_shared_memory")
     launches = on_gpu(kernel)
     kernel(A, B)
-    assert len(launches) == 1 and not kernel.check().passed
+    assert len(launches) == 1
+    report = kernel.check()  # whose second step along K overwrites what is still read
+    assert not report.passed and "race" in repr(report)
 
 
 def test_what_the_simulator_cannot_judge_is_launched_only_if_trusted(on_gpu):

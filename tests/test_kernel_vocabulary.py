@@ -90,10 +90,6 @@ def test_users_are_those_that_include_it():
                 assert rung.name[:2] in users()[other].split(", ")
 
 
-def test_a_name_is_of_one_file():
-    assert [name for name, count in Counter(map(name_of, TEXTS)).items() if count > 1] == []
-
-
 def test_what_one_rung_alone_uses_is_in_its_folder():
     for path in HEADERS:
         if path.parent.name != "common":

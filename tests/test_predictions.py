@@ -10,10 +10,10 @@ from html import unescape
 
 import nbformat
 import pytest
+from test_anatomy import split
 
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.notebook.exercises import WAITING, unanswered
-from gemmlab.notebook.series import DEEPER
 
 CALL, PLACE = "exercises.prediction(", re.compile(r"^prediction\w* *= *None\b", re.M)
 FOLD = re.compile(r"<details>.*?</details>", re.S)
@@ -115,12 +115,6 @@ def asking(cells) -> list[tuple[int, int]]:
     return places
 
 
-def main_path(name):
-    cells = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
-    ends = [at for at, cell in enumerate(cells) if cell.source.splitlines()[:1] == [DEEPER]]
-    return cells[: ends[0]]
-
-
 def said_in_its_outputs(cells) -> list[str]:
     """Answers that a cell shows beside its question, before a number is there."""
     return [
@@ -150,7 +144,7 @@ every_notebook = pytest.mark.parametrize("name", NAMES)
 
 @every_notebook
 def test_each_prediction_waits_for_a_number_and_folds_its_answer(name):
-    cells = main_path(name)
+    cells = split(name)[0]
     for place, at in asking(cells):
         assert place is not None and at - place <= 1, "it stands right below its place"
         waits = [output for output in cells[at].outputs if WAITING in visible(output)]
@@ -159,12 +153,12 @@ def test_each_prediction_waits_for_a_number_and_folds_its_answer(name):
 
 @every_notebook
 def test_no_cell_shows_an_answer_before_a_number_is_there(name):
-    assert said_in_its_outputs(main_path(name)) == []
+    assert said_in_its_outputs(split(name)[0]) == []
 
 
 @every_notebook
 def test_nothing_above_a_prediction_says_its_answer(name):
-    assert said_above(main_path(name), OTHERS.get(name, "")) == []
+    assert said_above(split(name)[0], OTHERS.get(name, "")) == []
 
 
 # ---- what these find -----------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """The page for teachers: plans that can be read in order, tables of what is there, its snippet."""
 
-import html
 import json
 import re
 
 import pytest
+from test_exercises import solved
 
 from gemmlab.folders import NOTEBOOKS, ROOT
 from gemmlab.notebook import series
@@ -77,9 +77,6 @@ def test_the_snippet_judges_a_stub_and_its_solution(name, tmp_path, capsys):
         return capsys.readouterr().out
 
     assert verdict().startswith("Not yet")
-    solution = re.search(r"Solution</summary>\s*<pre>(.*?)</pre>", "".join(cells[at + 1]["source"]), re.S)  # fmt: skip # noqa: E501
-    lines = "".join(cells[at]["source"]).splitlines()
-    places = [number for number, line in enumerate(lines) if "TODO" in line]
-    kept = [line for number, line in enumerate(lines) if number not in places]
-    cells[at]["source"] = "\n".join([*kept[: places[0]], html.unescape(solution[1]), *kept[places[0] :]])  # fmt: skip # noqa: E501
+    stub, solution = ("".join(cell["source"]) for cell in cells[at : at + 2])
+    cells[at]["source"] = solved(stub, solution)
     assert verdict().startswith("Right")

@@ -9,12 +9,7 @@ import ptxsim
 import record_clusters as recorder
 from cluster_mistakes import kernel_text, record
 from ptxsim.async_copy import counted
-
-SETTINGS = {"arch": "sm_90a", "options": ("-std=c++17",)}
-
-
-def tensor_map(box, array) -> ptxsim.TensorMap:
-    return ptxsim.TensorMap(box.view(array), box.box, swizzle=box.swizzle, fill=box.fill)
+from test_tma import SETTINGS, tensor_map
 
 
 def launch(case, **how):

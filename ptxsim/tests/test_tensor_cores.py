@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import ptxsim
 import record_doubles
 import record_tensor as record
-from matrices import error_bound
+import whole_kernels
 from ptxsim import ptx, translate
 from ptxsim.instructions import tensor as instructions
 from ptxsim.ptx import register_types
@@ -130,49 +130,31 @@ def test_transfers_cost_what_the_profiler_counts(name):
 # --- whole kernels --------------------------------------------------------------------------------
 
 
-def run_whole(kernel, args, grid, macros=None, **how):
-    macros = kernel.macros if macros is None else macros
-    path, block = record.KERNELS / kernel.file, (kernel.threads, 1, 1)
-    return ptxsim.launch(path, kernel.entry, grid, block, args, options=macros, **how)
-
-
 @pytest.mark.parametrize("name", WHOLES)
 def test_a_kernel_has_every_bit_and_count_of_the_hardware(name):
     kernel, expected = WHOLES[name], COUNTERS[name]
-    args = kernel.arguments()
-    run = run_whole(kernel, args, kernel.grid, count=True)
+    args, block = kernel.arguments(), (kernel.threads, 1, 1)
+    run = ptxsim.launch(
+        record.KERNELS / kernel.file, kernel.entry, kernel.grid, block, args,
+        options=kernel.macros, count=True,
+    )  # fmt: skip
     assert run.findings == []
     np.testing.assert_array_equal(args[2].view(u4), RECORDED[f"kernel {name}"].view(u4))
     assert {metric: run.counters[metric] for metric in expected} == expected
 
 
-def narrow(x, kind: str):
-    """Patterns (uint16) of float32 numbers, and their values as float32."""
-    if kind == "f16":
-        return x.astype(np.float16).view(np.uint16), x.astype(np.float16).astype(f4)
-    bits = (x.view(u4) >> u4(16)).astype(np.uint16)
-    return bits, (bits.astype(u4) << u4(16)).view(f4)
+SHAPES = ((64, 64, 64, 1.0, 0.0), (61, 67, 171, 0.5, 2.0), (3, 200, 40, 1.0, 0.0),
+          (17, 33, 0, 1.0, 0.5), (1, 1, 1, -1.0, 0.0))  # fmt: skip
 
 
-def assert_right(name: str, m, n, k, alpha, beta, **how):
-    kernel, random = WHOLES[name], np.random.default_rng([m, n, k])
-    A, B = (random.standard_normal(s, f4) for s in ((m, k), (k, n)))
-    (a, A), (b, B) = narrow(A, kernel.kind), narrow(B, kernel.kind)
-    before = random.standard_normal((m, n), f4) if beta else np.full((m, n), np.nan, f4)
-    C = before.copy()
-    grid = -(-n // kernel.tile), -(-m // kernel.tile), 1
-    run = run_whole(kernel, [a, b, C, m, n, k, alpha, beta], grid, **how)
-    assert run.findings == []
-    exact = alpha * (A.astype(f8) @ B.astype(f8)) + (beta * before.astype(f8) if beta else 0)
-    error = np.abs(C - exact)
-    assert (error <= error_bound(A, B, before, alpha, beta)).all()
-
-
-@pytest.mark.parametrize("name", [n for n in WHOLES if "plain" not in n])
-def test_a_kernel_is_right_at_awkward_shapes(name):
-    for m, n, k in ((1, 1, 1), (65, 63, 33), (17, 70, 0), (64, 64, 64)):
-        assert_right(name, m, n, k, 1.0, 0.0)
-    assert_right(name, 33, 72, 48, -0.5, 2.0, check=True)
+@pytest.mark.parametrize("kernel", whole_kernels.TENSOR_PRODUCTS, ids=lambda kernel: kernel.name)
+def test_a_kernel_is_right_at_awkward_shapes(kernel):
+    for *shape, alpha, beta in SHAPES:
+        m, n, k = kernel.fitting(*shape)
+        before = kernel.inputs(m, n, k, alpha, beta)
+        C, run = kernel.launch(m, n, k, alpha, beta, check=(m, n) != (64, 64))
+        assert run.findings == []
+        assert kernel.wrong_elements(C, before) == 0, (m, n, k)
 
 
 def test_satfinite_may_stand_behind_the_types():
@@ -198,6 +180,13 @@ def test_satfinite_may_stand_behind_the_types():
 HALF = instructions._mma("m16n8k16", (), "f32", "f16", "f16", "f32")
 
 
+def patterns(x, ptx_type: str):
+    """uint32, of float32 numbers; for bfloat16 they are cut off."""
+    return (
+        x.astype(np.float16).view(np.uint16).astype(u4) if ptx_type == "f16" else x.view(u4) >> 16
+    )
+
+
 def matrices(data, ptx_type: str, spread: int, warps: int):
     """Random operands of an m16n8k16 product, as uint32 patterns (rows, columns, warps)."""
     random = np.random.default_rng(data)
@@ -206,7 +195,7 @@ def matrices(data, ptx_type: str, spread: int, warps: int):
         value = random.standard_normal(shape) * 2.0 ** random.integers(-spread, spread + 1, shape)
         value[random.random(shape) < 0.1] = 0
         values.append(value)
-    a, b = (narrow(x.astype(f4), ptx_type)[0].astype(u4) for x in values[:2])
+    a, b = (patterns(x.astype(f4), ptx_type) for x in values[:2])
     return a, b, values[2].astype(f4).view(u4)
 
 

@@ -10,19 +10,15 @@ import pytest
 import ptxsim
 import record_tensor_maps as recorder
 from ptxsim.async_copy import counted, map_bytes
+from test_tma import SETTINGS, tensor_map
 
 HERE = Path(__file__).parent
-SETTINGS = {"arch": "sm_90a", "options": ("-std=c++17",)}
 
 
 @lru_cache
 def record() -> dict[str, np.ndarray]:
     with np.load(HERE / "recorded" / "tensor_maps.npz") as recorded:
         return dict(recorded)
-
-
-def tensor_map(box, array) -> ptxsim.TensorMap:
-    return ptxsim.TensorMap(box.view(array), box.box, swizzle=box.swizzle, fill=box.fill)
 
 
 def launch(case, source=None, **how):

@@ -4,8 +4,6 @@
 GEMMLAB_REQUIRE_BROWSER, so that nothing skips there.
 """
 
-import os
-import shutil
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -14,21 +12,12 @@ from pathlib import Path
 
 import pytest
 from built import SITE, Watched
+from chromium import CHROMIUM, FLAGS
 from playwright.sync_api import Browser, Page, sync_playwright
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
-)
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 DESKTOP = {"width": 1400, "height": 1000}  # pixels
 SECOND = 1000  # Playwright counts milliseconds
 PATIENCE_S = 60  # for a page on a busy machine
-
-if not CHROMIUM and os.environ.get("GEMMLAB_REQUIRE_BROWSER"):
-    raise RuntimeError("GEMMLAB_REQUIRE_BROWSER is set, and there is no Chromium.")
 
 
 class Quiet(SimpleHTTPRequestHandler):
