@@ -1,9 +1,7 @@
 """Producer and consumers at work: their turns in a trace, the figure, and the player."""
 
-import html
-import re
-
 import pytest
+from test_step_player import words_of
 
 import gemmlab as gl
 from gemmlab.lessons.warp_specialized import tables as register_budget
@@ -35,20 +33,16 @@ def test_stages_take_turns_and_none_is_filled_before_all_have_read_it(stages):
             assert len(arrived) == 2 and all(turn.begin < copies.begin for turn in arrived)
 
 
-def caption_of(player):
-    return html.unescape(re.sub("<[^>]*>", "", player.caption.value))
-
-
 def test_the_player_moves_through_moments_and_stages():
     player = ring_player("17_warp_specialized", BN=128)
     assert list(player.stages.options) == [2, 3, 4, 6] and player.stages.value == 4
-    assert caption_of(player).startswith("Moment 1 of") and player.slider.max > 20
+    assert words_of(player).startswith("Moment 1 of") and player.slider.max > 20
     first = player.picture.value
     player.slider.value = 9
     assert player.picture.value != first
     seen = player.picture.value
     player.stages.value = 2
-    assert player.picture.value != seen and caption_of(player).startswith("Moment 9 of")
+    assert player.picture.value != seen and words_of(player).startswith("Moment 9 of")
     player.stages.value = 4
     assert player.picture.value == seen
     with pytest.raises(gl.LadderError):
