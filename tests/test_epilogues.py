@@ -91,6 +91,16 @@ def test_time_over_k_adds_up_to_the_ways_it_is_of(table):
 # ---- what is not there ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", [epilogues.PLAIN, "11_fused_epilogue"])
+def test_a_kernel_is_launched_on_its_arrays_and_the_bias_where_it_takes_one(name):
+    kernel = gl.load(name)
+    given = kernel.operands(kernel.problem(5, 8, 3), seed=0)
+    bias = given.bias if kernel.takes_bias else np.full(8, np.nan, np.float32)
+    epilogues.launcher(kernel)(given.A, given.B, given.C, bias)
+    total = given.A @ given.B + (bias if kernel.takes_bias else 0)
+    np.testing.assert_allclose(given.C, activate(total, kernel.activation), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(gpu() is None, reason=f"needs a GPU: {why_no_gpu()}")
 @every_activation

@@ -14,7 +14,8 @@ from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import IllegalSetting, Problem, find
 from gemmlab.ladder.launch import Target
-from gemmlab.lessons.fp8.types import EVIDENCE
+from gemmlab.lessons.fp8.types import BITS_SEED, BITS_SHAPE, EVIDENCE
+from gemmlab.records.runs import result_digest
 
 FEW_SMS = Target("sm_90a", 4)  # so that a block has several tiles
 CONFLICTS = [f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum" for op in ("ld", "st")]
@@ -301,3 +302,12 @@ def test_steps_of_the_record_are_settings_that_the_kernels_take():
                 problem = Problem(*shape, ops=step.rung.ops(step.all_settings))
                 assert step.rung.broken(step.all_settings) is None
                 assert step.rung.launches(problem, step.all_settings, FEW_SMS)
+
+
+@pytest.mark.parametrize("table", EVIDENCE, ids=lambda table: table.name)
+def test_the_bits_of_a_product_are_those_of_the_recorded_gpu(table):
+    recorded = table.read()
+    for title, rows in recorded.groupby("step"):
+        step = next(step for step in table.steps if step.title == title)
+        digest = result_digest(step.kernel(), *BITS_SHAPE, 1.0, 0.0, BITS_SEED)
+        assert set(rows["sha256"]) == {digest}, title

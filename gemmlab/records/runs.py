@@ -347,8 +347,8 @@ def taken(kernel: Kernel) -> Row:
 def result_digest(
     kernel: Kernel, m: int, n: int, k: int, alpha: float, beta: float, seed: int
 ) -> str:
-    """SHA-256 of the bytes of C = alpha·A·B + beta·C for the random matrices of a seed. See
-    operands.Operands.from_seed."""
+    """SHA-256 of the bytes of C = alpha·A·B + beta·C; for the matrices see Operands.from_seed."""
     given = kernel.operands(kernel.problem(m, n, k), seed)
-    result = kernel(given.A, given.B, given.C, alpha, beta, given.bias, given.scales)
+    C = given.C if beta else None  # some take none
+    result = kernel(given.A, given.B, C, alpha, beta, given.bias, given.scales)
     return hashlib.sha256(result.tobytes()).hexdigest()

@@ -110,7 +110,7 @@ class Followed:
         self.takes_bias = finish is not None
 
     def launch_into(self, A, B, C, bias=None) -> None:
-        self.product.launch_into(A, B, C)
+        launcher(self.product)(A, B, C, None)
         if self.finish:
             self.finish(C, bias)
 
@@ -180,8 +180,10 @@ def plain_with(fused: ladder.Settings) -> tuple[ladder.Rung, ladder.Settings]:
     return rung, ladder.settings_for(rung, {name: fused[name] for name in rung.defaults})
 
 
-def launcher(launched: Way) -> Callable:
+def launcher(launched: Way | Cublas) -> Callable:
     """What launches it on (A, B, C, bias); the bias stays unread where there is no epilogue."""
-    if launched.takes_bias:
-        return lambda A, B, C, bias: launched.launch_into(A, B, C, bias=bias)
-    return lambda A, B, C, bias: launched.launch_into(A, B, C)
+    if isinstance(launched, Kernel):
+        return lambda A, B, C, bias: launched.launch(launched.given(A, B, C, bias), 1.0, 0.0)
+    if isinstance(launched, Cublas):
+        return lambda A, B, C, bias: launched.launch_into(A, B, C)
+    return launched.launch_into
