@@ -8,13 +8,14 @@
 // Steps:   find the tile and the part of K; multiply; store the sums; wait for the tile's other
 //          blocks; add up one SPLIT-th of the tile.
 // Launch:  block ((BM / TM) * (BN / TN)), grid (tiles * SPLIT). The blocks of a tile wait for one
-//          another: they are neighbours, which start together, and SPLIT is at most what runs at a
-//          time. STREAM_K: grid (workers), all of them resident. Dynamic shared memory: stages and,
-//          for CLUSTER, a tile of C.
+//          another: their numbers are neighbours, SPLIT is at most what runs at a time, and blocks
+//          start in the order of their numbers (so they do; CUDA does not promise it). STREAM_K:
+//          grid (workers), all of them resident. Dynamic shared memory: stages and, for CLUSTER, a
+//          tile of C.
 // Takes:   any M, N, K; float32, row-major, as OP_A and OP_B say; rows lda, ldb, ldc elements
 //          apart. C = alpha * op(A) @ op(B) + beta * C. `parts`: SPLIT tiles for each tile of C, or
-//          one for each worker; `arrived`: a counter for each, 0 before and after. From sm_80 on;
-//          CLUSTER from sm_90 on.
+//          one for each worker; `arrived`: a counter for each tile, 0 before and after. From
+//          sm_80 on; CLUSTER from sm_90 on.
 
 #include "tile_sizes.cuh"
 
@@ -48,7 +49,8 @@
 
 // ---- a part of K --------------------------------------------------------------------------------
 
-// The stages of one part of K of a tile. Copies are STAGES - 1 stages ahead of the mainloop.
+// The stages of one part of K of a tile. When one has been read, the last one that copies are
+// started for is STAGES - 1 stages ahead of it.
 struct Stream {
     Copies& copies;
     Pipeline& pipeline;
@@ -68,7 +70,7 @@ struct Stream {
     // next.
     __device__ __forceinline__ int next_stage()
     {
-        pipeline.release(lane);                  // the last one too: another part may follow
+        pipeline.release(lane);                  // the last one too: with STREAM_K, a part follows
         k_left -= BK;
         if (k_left <= 0) return -1;
         if (copy_k < end_k) copy_stage(pipeline.acquire());
@@ -136,7 +138,7 @@ split_k(const float* __restrict__ A, const float* __restrict__ B, float* C, int 
     const int tile = blockIdx.x / SPLIT, part = blockIdx.x % SPLIT;
     const Output out = output_tile(C, M, N, ldc, alpha, beta, tile);
 
-    const long long k_tiles = (K + BK - 1) / BK; // long long: SPLIT times as many may be too many
+    const long long k_tiles = (K + BK - 1) / BK; // long long: SPLIT times as many may not fit
     const int begin_k = k_tiles * part / SPLIT * BK;           // parts differ by one k tile at most
     const int end_k = min((long long)K, k_tiles * (part + 1) / SPLIT * BK);
     float accumulators[TM][TN] = {};

@@ -90,7 +90,7 @@ __device__ __forceinline__ void mainloop(Accumulators& accumulators, Stage* stag
         #pragma unroll
         for (int k_step = 0; k_step < K_STEPS; ++k_step) {
             if (k_step == K_STEPS - 1) {
-                cp_async_wait<STAGES - 3>();     // this turn's copies are no group yet
+                cp_async_wait<STAGES - 3>();     // this turn's copies do not count yet
                 __syncthreads();                 // the next stage is complete, this one read by all
                 read_address = read_address == first_address + (STAGES - 1) * sizeof(Stage)
                              ? first_address : read_address + sizeof(Stage);

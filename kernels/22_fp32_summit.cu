@@ -11,7 +11,7 @@
 //          multiples of 16 bytes. Where N is no multiple of 4, or K is 0, B has no tensor map, and
 //          the kernel is fp32_summit_unmapped. `parts`: BM * BN floats for each block; `flags`: one
 //          for each of its consumer warps, 0 before and after. For sm_90a.
-// It is assembled with ptxas -O1 (the option PTXAS), which keeps the order of the FMAs, as 10 is.
+// As 10, it is assembled with ptxas -O1 (the setting PTXAS), which keeps the order of the FMAs.
 
 // A stage is twice as long as 10's, so consumers wait half as often.
 #ifndef BK
@@ -41,8 +41,8 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
     __shared__ unsigned long long mbarriers[2 * STAGES];
     Shared& shared = *(Shared*)memory;
     // The mbarriers of stage 0; the others follow. full: its copies are complete; empty: all
-    // consumer warps have read it. Arrivals at full: a producer's with its copies, and one that
-    // announces the bytes of B.
+    // consumer warps have read it. Expected at full: one arrival of each producer thread, when
+    // its copies are complete, and with BY_MAP one that announces the bytes of B.
     unsigned full = shared_address(mbarriers), empty = shared_address(mbarriers + STAGES);
     if (threadIdx.x < STAGES) {
         mbarrier_init(full + MBARRIER_BYTES * threadIdx.x, PRODUCER_THREADS + BY_MAP);
@@ -64,7 +64,7 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
             for (int k_tile = work.begin; k_tile < work.end; ++k_tile, state.advance()) {
                 const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
                 const unsigned b = shared_address(shared.b[state.stage]);
-                // At once in the first round: of a new mbarrier, parity 1 counts as complete.
+                // This ends at once in the first round: at a new mbarrier, parity 1 is complete.
                 mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
                 if (BY_MAP && threadIdx.x == CONSUMER_THREADS) {
                     mbarrier_arrive_expect(stage_full, sizeof(shared.b[0]));
@@ -97,8 +97,8 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
         load_fragments(fragments[0], a, b);
         multiply_columns<0, 1>(accumulators, fragments[0]);
 
-        // 10's mainloop (register_tile_mainloop.cuh), but without copies. It turns after the first
-        // column of a product, see multiply_columns<0, 1>().
+        // 10's mainloop (register_tile_mainloop.cuh), but without copies. It branches back after
+        // the first column of a product: why, says multiply_columns().
         int k_tiles = work.end - work.begin;     // still to multiply
         int chunks = BK / CHUNK;                 // of this stage, still to multiply
         #pragma unroll 1

@@ -21,7 +21,7 @@ struct Output {
     int tile_m, tile_n;
 };
 
-// Where tile number `number` is: tiles are numbered as in 10, GROUP rows of them after the other.
+// Where tile number `number` is: numbered as in 10, one group of GROUP rows after the other.
 __device__ __forceinline__ Output output_tile(float* C, int M, int N, int ldc, float alpha,
                                               float beta, int number)
 {
@@ -32,14 +32,14 @@ __device__ __forceinline__ Output output_tile(float* C, int M, int N, int ldc, f
     return {C, M, N, ldc, alpha, beta, (first_row + in_group % rows) * BM, in_group / rows * BN};
 }
 
-// Store float4 number n of the tile's sums to C: where the thread that had it has its rows and
-// columns.
+// Store float4 number n of the tile's sums to C, at the rows and columns of the thread whose sums
+// they were.
 __device__ __forceinline__ void store_to_c(const Output& out, int n, float4 sums)
 {
     const int thread = n % THREADS, nth = n / THREADS;
     const int row = out.tile_m + first_row_of_thread(thread) + row_offset(nth / (TN / 4));
     const int col = out.tile_n + first_col_of_thread(thread) + col_offset(nth % (TN / 4));
-    store_float4(out.C, out.ldc, out.M, out.N, row, col, &sums.x, out.alpha, out.beta);
+    store_four(out.C, out.ldc, out.M, out.N, row, col, &sums.x, out.alpha, out.beta);
 }
 
 // Store this thread's sums to their place among those of part number `part`, which counts the parts
@@ -62,7 +62,7 @@ __device__ __forceinline__ void store_part(float4* parts, int part,
 // Float4s that a thread adds at a time, over all parts: their loads overlap.
 constexpr int FLOAT4S_AT_ONCE = SPLIT < THREAD_FLOAT4S ? (THREAD_FLOAT4S + SPLIT - 1) / SPLIT : 1;
 
-// Of a tile's float4s, cut into `shares` equal shares, add those of share number `share` over all
+// Of a tile's float4s, cut into `shares` shares, add those of share number `share` over all
 // parts of K, and store the totals to C. Sums are loaded past L1: each is read once.
 __device__ __forceinline__ void add_share(const Output& out, const float4* parts, int tile,
                                           int share, int shares)

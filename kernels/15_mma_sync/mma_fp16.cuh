@@ -43,10 +43,11 @@ __device__ __forceinline__ int lane_index_b(int warp_n, int lane)
     return index_in_b(lane % 16, warp_n / CHUNK + lane / 16);
 }
 
-// The fragments of a k_step of the stage at this shared address; B lies after A. A lane's first
-// chunk is 0 or 1, of B after a multiple of TILES_N. So a step of 2 * k_step or j chunks can be
-// XORed, and the swizzle is an XOR too: (chunk + step) ^ row % 8 == (chunk ^ row % 8) ^ step. Rows
-// 16 apart are swizzled alike.
+// The fragments of a k_step of the stage at this shared address; B lies after A. A k_step is two
+// chunks of a row of A, and an mma tile one chunk of a row of B. A lane begins at chunk 0 or 1 of
+// A, and at 0 or 1 after a multiple of TILES_N of B. So a step of 2 * k_step or j chunks carries no
+// bit and can be an XOR, as the swizzle is: (chunk + step) ^ row % 8 == (chunk ^ row % 8) ^ step.
+// Rows 16 apart are swizzled alike.
 static_assert((A_CHUNKS & (A_CHUNKS - 1)) == 0 && (B_CHUNKS & (B_CHUNKS - 1)) == 0 &&
               (TILES_N & (TILES_N - 1)) == 0, "powers of two: steps along a row are XORed");
 __device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
@@ -79,15 +80,16 @@ __device__ __forceinline__ void combine(Result& c, float sum, float alpha, float
 
 // Lane 4g + t has columns 2t and 2t + 1 of each mma tile, and the four lanes of a row 16 bytes of
 // it: half a sector. So lanes t and t ^ 1 trade two sums of two tiles side by side: the even one
-// then has four columns of the left tile, the odd one of the right. They begin at this column.
+// then has four columns of the left tile, the odd one of the right, and a row of a tile is stored
+// as a whole sector. They begin at this column.
 __device__ __forceinline__ int column_of_four(int pair, int lane)
 {
     const int t = lane % 4;
     return 16 * pair + (t % 2 * 8 + t / 2 * 4);
 }
 
-// The four sums, of a row of mma tiles. `lower`: of rows 8 to 15 of the tiles. By all lanes of the
-// warp.
+// This lane's four sums of a pair of mma tiles, of a row of them. lower: 1 for rows 8 to 15 of the
+// tiles, 0 for 0 to 7. By all lanes of the warp.
 __device__ __forceinline__ void four_neighbours(float (&four)[4], const float (&tiles)[TILES_N][4],
                                                 int pair, int lower, int lane)
 {

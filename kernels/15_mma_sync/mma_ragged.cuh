@@ -1,5 +1,5 @@
-// Rows of A or B that do not begin at multiples of 16 bytes: their chunks go through registers. The
-// idea of the rung does without; a first reading can leave this out.
+// Where rows of A or of B do not all begin at multiples of 16 bytes, the chunks of both go through
+// registers. The idea of the rung does without; a first reading can leave this out.
 #pragma once
 
 #include "mma_tiles.cuh"

@@ -33,8 +33,8 @@ struct NextTiles {
     }
 };
 
-// The row of this thread's i-th copy of A or B in its tile, whose rows have so many CHUNKS, and
-// below its place in the stage.
+// The row of this thread's i-th copy in a tile of A or B, whose rows have so many CHUNKS. The two
+// functions after it: where that copy goes in the stage.
 template <int CHUNKS>
 __device__ __forceinline__ int copy_row(int i)
 {

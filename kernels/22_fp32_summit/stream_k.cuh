@@ -16,10 +16,11 @@ struct TileStart {
 };
 
 // What this block does next: tile number `tile`, from k_tile `begin` to `end` - 1. First come whole
-// tiles, as many for each block; then the block's share of the remaining tiles. Their k_tiles, tile
-// after tile, are one line, which is cut into a share for each block, all equally long but for one
-// k_tile. For example, 3 tiles of 10 k_tiles and 2 blocks: block 0 has all of the first tile and
-// k_tiles 0 to 4 of the second one, block 1 has k_tiles 5 to 9 of that and all of the third.
+// tiles, the same number for each block; then the block's share of the remaining tiles. Their
+// k_tiles, tile after tile, are one line, which is cut into a share for each block; the lengths
+// differ by one k_tile at most. For example, 3 tiles of 10 k_tiles and 2 blocks: block 0
+// has all of the first tile and k_tiles 0 to 4 of the second one, block 1 has k_tiles 5 to 9 of
+// that and all of the third.
 struct Work {
     int M, N, k_tiles;                           // rows and columns of C, k_tiles of a tile
     int uncut, next_uncut;                       // how many tiles are not cut; this block's next
@@ -31,8 +32,9 @@ struct Work {
     __device__ __forceinline__ Work(int M, int N, int K)
         : M(M), N(N), k_tiles(max(1, ceil_div(K, BK))), next_uncut(blockIdx.x)
     {
-        // What remains is one to two tiles for each block. So a share is at least as long as a
-        // tile, which is then cut only once; only with fewer tiles than blocks there are more cuts.
+        // Unless all are whole, one to two tiles remain for each block. So a share is at least as
+        // long as a tile, which is then cut only once; only with fewer tiles than blocks there are
+        // more cuts.
         const int tiles = ceil_div(M, BM) * ceil_div(N, BN), blocks = gridDim.x;
         uncut = !STREAM_K || tiles % blocks == 0 ? tiles : max(0, tiles / blocks - 1) * blocks;
         per_block = (tiles - uncut) * k_tiles / blocks;

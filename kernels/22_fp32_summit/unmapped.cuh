@@ -1,4 +1,4 @@
-// B's part of a stage where B has no tensor map, as its rows do not begin at multiples of 16 bytes:
+// B's part of a stage where B has no tensor map: K is 0, or its rows are off multiples of 16 bytes:
 // the producers copy it, one element a copy (four if N allows it: to compare with TMA). A first
 // reading can leave this out.
 #pragma once

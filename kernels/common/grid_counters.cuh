@@ -2,7 +2,7 @@
 #pragma once
 
 // Add 1, and return the count before. Who sees the new count with counter_load also sees what this
-// thread wrote before it, and, if the block had a barrier since, what its other threads wrote.
+// thread wrote before, and what other threads of the block wrote before a barrier that came before.
 __device__ __forceinline__ unsigned counter_increment(unsigned* counter)
 {
     unsigned before;

@@ -25,10 +25,10 @@ struct Pipeline {
         __syncthreads();
     }
 
-    // The next stage to fill is the one that was read before this one, not this one: of that, other
-    // warps may still read. Wait until all warps have released it. It was read in this round of the
-    // pipeline or, if this is stage 0, in the round before, of the other parity. In the first round
-    // that is parity 1 of a new barrier, so nobody waits for a stage that was never read.
+    // The next stage to fill is the one before `stage`: of `stage` itself other warps may still
+    // read. Wait until all warps have released it. It was read in this round of the pipeline or, if
+    // `stage` is 0, in the round before, of the other parity. In the first round that is parity 1
+    // of a new barrier, so nobody waits for a stage that was never read.
     __device__ __forceinline__ int acquire() const
     {
         const int freed = stage == 0 ? STAGES - 1 : stage - 1;

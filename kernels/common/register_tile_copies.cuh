@@ -5,7 +5,7 @@
 #include "pipeline_cp_async.cuh"                 // of STAGES stages
 
 #define THREADS ((BM / TM) * (BN / TN))          // of the block: all of them copy, and multiply
-// Blocks that must fit on one SM: as many as leave each thread enough registers for its
+// MIN_BLOCKS must fit on one SM: as many as leave each thread enough registers for its
 // accumulators.
 #define RESIDENT_THREADS (TM * TN == 128 ? 256 : 512)
 #define MIN_BLOCKS (RESIDENT_THREADS > THREADS ? RESIDENT_THREADS / THREADS : 1)
@@ -38,9 +38,9 @@ struct CopySource {
     int rows_left, a_k_left, cols_left, b_k_left;
 };
 
-// Of A, 8 threads copy neighbours along K, and THREADS / 8 rows at a time. Of B, as many threads
-// copy a row as it has copies, of `width` elements: of one where N is no multiple of 4, as then not
-// every row begins at a multiple of 16 bytes.
+// Of A, 8 threads copy neighbours along K, and THREADS / 8 rows at a time. A row of B takes
+// BN / width copies, each by another thread. Where N is no multiple of 4, they are of one element,
+// as then not every row begins at a multiple of 16 bytes.
 __device__ __forceinline__ CopySource first_copies(const Inputs& in)
 {
     const int row = threadIdx.x / 8, a_k = threadIdx.x % 8, width = in.N % 4 ? 1 : 4;
@@ -50,10 +50,10 @@ __device__ __forceinline__ CopySource first_copies(const Inputs& in)
             in.M - in.tile_m - row, in.K - a_k, in.N - in.tile_n - col, in.K - b_k};
 }
 
-// Start this thread's copies of one stage, WIDTH elements of B each. A is transposed on the way, so
-// each copy is of one element: cp.async writes what it reads to neighbouring addresses. A warp
-// copies 8 neighbours along K of 4 rows, which are whole sectors in global memory and different
-// banks in shared memory. Unless IN_BOUNDS, zeros are written for what is outside.
+// Start this thread's copies of one stage; each copy of B is of WIDTH elements. A is transposed on
+// the way, so each copy of A is of one: cp.async writes what it reads to neighbouring addresses. A
+// warp copies 8 neighbours along K of 4 rows: of different banks in shared memory and, where K is a
+// multiple of 8, of whole sectors. Unless IN_BOUNDS, zeros are written for what is outside.
 template <bool IN_BOUNDS, int WIDTH>
 __device__ __forceinline__ void start_copies(unsigned address, const CopySource& source,
                                              const Inputs& in)
@@ -83,7 +83,7 @@ struct Copies {
     CopySource& source;
     Pipeline& pipeline;
 
-    // Start the copies of the next k tile into a stage, those that the shape needs. b_k_left counts
+    // Start the copies of the next k tile into a stage, as the shape allows. b_k_left counts
     // from this thread's own k: where BK or more are left, all of the k tile is inside, also of A.
     __device__ __forceinline__ void copy_stage(int stage) const
     {

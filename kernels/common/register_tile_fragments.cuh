@@ -28,13 +28,13 @@ __device__ __forceinline__ void load_fragments(Fragments& fragments, const float
 // Columns FIRST to END - 1 of the outer product. An FMA reads three registers: of A, of B, and the
 // accumulator. The register file has two banks, of even and of odd numbers, and each delivers one
 // register a cycle; a third comes from the reuse cache, if the FMA before has read it too. So the
-// columns snake, up the even ones and down the odd ones: within a column each FMA has the same b as
-// the one before, and at a turn the same a.
+// columns snake, the even ones from the last row to the first, the odd ones back: within a column
+// each FMA has the same b as the one before, and at a turn the same a.
 //
 // An outer product comes in two parts, its first column, <0, 1>, and the others, <1, TN>, and a
 // loop turns between them. At its branch the assembler waits for all loads under way; the first
-// column is multiplied before, with those that came first. The others are multiplied after the
-// branch, while the fragments of the next k are loaded.
+// column is multiplied before, as it needs only the first of them. The others are multiplied after
+// the branch, while the fragments of the next k are loaded.
 #if defined(ORDER) && ORDER == 0
 #include "fma_by_rows.cuh"                       // a road not taken
 #else

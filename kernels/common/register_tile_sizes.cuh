@@ -25,8 +25,8 @@
 #ifndef CHUNK
 #define CHUNK 8                                  // steps of k that are unrolled; an even number
 #endif
-#define PAD 4                                    // floats after a row of A's stage: two k of a row
-                                                 // lie 4 banks apart, so 8 k of 4 rows fill all 32
+#define PAD 4                                    // floats after each a[k]: neighbours along K lie
+                                                 // 4 banks apart, so 8 k of 4 rows fill all 32
 #define LANES_M 4                                // a warp's lanes: 4 rows of 8
 #define LANES_N 8
 #define WM (LANES_M * TM)                        // rows of C that a warp computes

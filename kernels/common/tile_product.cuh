@@ -56,7 +56,8 @@ struct CopyTransposed {
     int ld;                                      // elements from one stored row to the next
     int side_left, k_left;                       // rows of A, and k, from there to the ends
 
-    // X: the operand where the tile begins, with so many rows or columns, and k, from there on.
+    // X: the operand where the tile begins. side, k: how many rows or columns, and how many k, are
+    // left from there. Copies are of one element here, whatever WIDTH is.
     template <int WIDTH>
     __device__ __forceinline__ void begin(const float* X, int ld_x, int side, int k)
     {
@@ -154,7 +155,7 @@ constexpr int STAGE_FLOATS = sizeof(Stage) / 4;
 struct Copies {
     CopyA a;
     CopyB b;
-    bool in_bounds, aligned;                     // the tile is inside C; rows begin at 16 bytes
+    bool in_bounds, aligned;                     // the tile is inside C; rows begin at 16 B
 
     // For the tile of C at (tile_m, tile_n), from k on. Elements from k = `end` on are taken as
     // zero.
@@ -175,7 +176,7 @@ struct Copies {
                        x.ldb, x.N - tile_n, end - k);
     }
 
-    // Start the copies of the next stage, to this address. `whole`: it ends before `end`.
+    // Start the copies of the next stage, to this address. `whole`: it ends at `end` or before.
     __device__ __forceinline__ void copy_stage(unsigned address, bool whole)
     {
         if (aligned) {
@@ -262,7 +263,7 @@ __device__ __forceinline__ StageView view_of_thread(const Stage* stages)
             first + BK * CopyA::PITCH + first_col_of_thread(threadIdx.x)};
 }
 
-// The column and the row of this k in the view, to the n-th ones.
+// Load the column of A and the row of B of this k into fragments.a[n] and fragments.b[n].
 __device__ __forceinline__ void load_fragments(Fragments& fragments, int n, const StageView& view,
                                                int k)
 {
@@ -333,8 +334,8 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const St
 // ---- the epilogue -------------------------------------------------------------------------------
 
 // float4.cuh's store_float4, for rows of C that are `ldc` elements apart.
-__device__ __forceinline__ void store_float4(float* C, int ldc, int M, int N, int row, int col,
-                                             const float* sums, float alpha, float beta)
+__device__ __forceinline__ void store_four(float* C, int ldc, int M, int N, int row, int col,
+                                           const float* sums, float alpha, float beta)
 {
     float* to = C + (size_t)row * ldc + col;
     if (row >= M) return;
@@ -373,6 +374,6 @@ __device__ __forceinline__ void epilogue(float* C, int ldc, int M, int N, int ti
     for (int i = 0; i < TM; ++i)
         #pragma unroll
         for (int q = 0; q < TN / 4; ++q)
-            store_float4(C, ldc, M, N, row + row_offset(i), col + col_offset(q),
-                         &accumulators[i][4 * q], alpha, beta);
+            store_four(C, ldc, M, N, row + row_offset(i), col + col_offset(q),
+                       &accumulators[i][4 * q], alpha, beta);
 }
