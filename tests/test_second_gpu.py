@@ -128,13 +128,14 @@ def test_speeds_are_those_of_the_gpu_and_shares_of_its_own_cublas_and_roof(slug)
     assert row[gpus.ROOF] == pytest.approx(100e12 * row[gpus.TFLOPS] / roof)
 
 
-@pytest.mark.parametrize("slug", ["nvidia-h200", H100])
-def test_every_record_of_a_lesson_is_of_the_code_that_is_here_or_is_missing(slug):
-    with registry.records_of(slug):
+def test_every_record_of_a_lesson_is_of_the_code_that_is_here_or_is_missing():
+    read = []
+    with registry.records_of(H100):
         for lesson in modules("measure"):
             for evidence in lesson.EVIDENCE:
                 with suppress(NoRecord):
-                    evidence.read()
+                    read.append(evidence.read())
+    assert read
 
 
 @pytest.fixture
