@@ -24,7 +24,7 @@
 #include "register_tile_epilogue.cuh"
 
 #ifndef RING_ALIGN
-#define RING_ALIGN 128           // bytes, of the stages: a sector that is copied lies in one, too
+#define RING_ALIGN 128           // bytes, of the stages: so no sector of B is copied in halves
 #endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)

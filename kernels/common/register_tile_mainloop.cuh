@@ -18,7 +18,7 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragment
     load_fragments(fragments[0], a, b);
     multiply_columns<0, 1>(accumulators, fragments[0]);
 
-    int k_tile = 0, chunks = BK / CHUNK;         // multiplied; of this stage, still to multiply
+    int k_tile = 0, chunks = BK / CHUNK;         // k tiles done; chunks left of this stage
     #pragma unroll 1
     while (true) {
         multiply_chunk(accumulators, fragments, a, b);
